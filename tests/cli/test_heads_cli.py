@@ -100,17 +100,16 @@ def test_induction_in_words(toy: None, capsys: pytest.CaptureFixture[str]) -> No
     out, err = output(capsys, "induction", "--model", "lm", "--period", "20", "--draws", "3")
     said = flat(out)
     assert "8 heads, 3 texts of 20 random tokens, read twice" in said
-    assert "induction heads: none" in said
-    assert "Loss a token" in said
-    assert "note: attention switched from sdpa to eager" in said
+    assert "Induction heads: none" in said
+    assert "Loss per token" in said
+    assert "Note: attention switched from sdpa to eager" in said
     assert err == ""
 
 
 def test_induction_heads_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     """Strongest first, twelve at most, each beside its control."""
-    from heedful.cli.console import console
+    from heedful.cli.console import put_document
     from heedful.heads.roles.induction import AttentionShare, HeadRole, Induction, Loss
-    from heedful.reports.heads_terminal import show_induction
 
     none = AttentionShare(0.01, 0.01, (-0.1, 0.1))
     heads = [
@@ -118,14 +117,17 @@ def test_induction_heads_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         for k in range(14)
     ]
     loss = Loss(9.0, 2.0, -7.0, (-7.5, -6.5), 0.25)
-    show_induction(Induction("m", 50, 8, 0, 0.1, 0.014, tuple(heads), loss), console())
+    found = Induction("m", 50, 8, 0, 0.1, 0.014, tuple(heads), loss)
+    put_document(found.document())
     out = capsys.readouterr().out
-    assert "induction heads: 14." in out
-    assert "duplicate heads: none." in out
-    listed = re.findall(r"^7 +(\d+) +(\S+) +0.020 +\+0.200 to \+0.500$", out, re.MULTILINE)
-    assert listed == [(str(k), f"{0.3 + k / 100:.3f}") for k in range(13, 1, -1)]
-    assert "and 2 more" in out
-    assert "change -7.00 (-7.500 to -6.500), without repetition +0.25" in flat(out)
+    assert out.startswith("14 induction heads, no duplicate-token heads")
+    listed = re.findall(r"^layer 7 head (\d+) .* (\S+) \(0.200 to 0.500\)$", out, re.MULTILINE)
+    assert listed == [(str(k), f"{0.28 + k / 100:.3f}") for k in range(13, 1, -1)]
+    assert "And 2 more" in out
+    assert "change −7.00 (−7.500 to −6.500), without repetition +0.25" in flat(out)
+    put_document(found.document(), verbose=True)
+    rows = re.findall(r"^7\.(\d+) +(\S+), 0.020, \+0.200 to \+0.500", capsys.readouterr().out, re.MULTILINE)
+    assert rows == [(str(k), f"{0.3 + k / 100:.3f}") for k in range(13, -1, -1)]
 
 
 def test_induction_as_csv(toy: None, capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,7 +175,7 @@ def test_bias_in_words_csv_and_json(toy: None, capsys: pytest.CaptureFixture[str
     assert max(map(len, out.splitlines())) <= 80
     data = json.loads(output(capsys, *asked, "--json")[0])
     assert (data["templates"], len(data["heads"])) == (2, 8)
-    assert f"{data['overall']['share']:.3f}" in out
+    assert f"{data['overall']['share']:.3f}" in output(capsys, *asked, "-v")[0]
     rows = list(csv.DictReader(io.StringIO(output(capsys, *asked, "--csv")[0])))
     assert float(rows[6]["pronoun_p"]) == data["heads"][6]["pronoun"]["p"]
 

@@ -19,7 +19,6 @@ from heedful.features.steering.strength import parse
 from heedful.features.steering.sweep import Baselines, Intervention, Writing, sweep
 from heedful.models.backend import Inputs
 from heedful.models.sites.access import reading
-from heedful.reports import sides_page
 
 SITE = "blocks.0.resid"
 FEW = Writing(max_new_tokens=5)
@@ -118,7 +117,7 @@ def test_before_and_after_stand_beside_it(shared: Callable[[str], Any]) -> None:
     assert applied.size == pytest.approx(found.size, rel=1e-4)
     assert found.notes[0].startswith("Difference of means: ")
     assert found.to_dict()["beside"]["difference of means"]["perplexity"] > 0
-    assert "Difference of means</h2>" in sides_page.page(found)
+    assert "Difference of means</h2>" in found.page()
     without = before_after(model, sae, {one: 30.0}, prompt, max_new_tokens=6)
     assert (list(without.beside), without.notes) == ([], (NONE,))
     nothing = before_after(model, sae, {}, prompt, max_new_tokens=6)

@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 import torch
 
+from heedful.core.charts import Trees
 from heedful.core.errors import HeedfulError
 from heedful.features.measures.splitting import best_cosines, split
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.sae.config import Config
-from heedful.reports.splitting_page import page, tree_plot
+from heedful.reports import html
+from heedful.reports.charts.tree import trees as tree_plot
+from heedful.reports.splitting import document
 
 
 def sae(rows: torch.Tensor, site: str | None = None) -> SAE:
@@ -76,16 +79,17 @@ def test_trees(planted: list[SAE]):
 
 def test_the_picture(planted: list[SAE]):
     found = split(planted)
-    drawn = tree_plot(found.trees(), found.widths)
+    drawn = tree_plot(Trees(found.trees(), found.widths, "t"))
     assert drawn.count("<circle") == 4 + 6 + 12  # every feature that hangs on the first four
     assert drawn.count("<path") == 6 + 12
-    short = tree_plot(found.trees(), found.widths, most=2)
+    short = tree_plot(Trees(found.trees(), found.widths, "t", most=2))
     assert "and 1 more" in short
     assert short.count("<circle") == 4 + 5 + 10
-    html = page(found, ["a", "<b>"])
-    assert "&lt;b&gt;" in html
-    assert html.count("<script") == 1  # the house's own
-    assert "with parent, random" in html
+    shown = html.page(document(found, ["a", "<b>"]))
+    assert "&lt;b&gt;" in shown
+    assert shown.count("<script") == 1  # the house's own
+    assert "with parent, random" in shown
+    assert "of the narrower features split" in str(found)
 
 
 def test_nearest_by_brute_force():

@@ -15,11 +15,20 @@ import torch
 from scipy import stats
 
 from heedful.core.errors import HeedfulError
+from heedful.core.evidence import MeasuredValue
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.sae.config import Config
 from heedful.features.steering.compare import before_after
 from heedful.features.steering.directions import difference
-from heedful.features.steering.results import SteeredText, Sweep, SweepPoint, mean_of, paired
+from heedful.features.steering.results import (
+    Continuation,
+    Sides,
+    SteeredText,
+    Sweep,
+    SweepPoint,
+    mean_of,
+    paired,
+)
 from heedful.features.steering.steer import steer
 from heedful.features.steering.sweep import (
     Baselines,
@@ -33,8 +42,6 @@ from heedful.features.steering.sweep import (
 )
 from heedful.models.backend import Inputs
 from heedful.models.sites.access import reading
-from heedful.reports.steer_page import fragment, page
-from heedful.reports.steer_terminal import render
 
 WIDTH, SITE = 24, "blocks.0.resid"
 TEXT = "the cat sat on the mat"
@@ -213,13 +220,37 @@ def test_what_is_missing_is_told(shared: Callable[[str], Any]) -> None:
 def test_page_terminal_and_json(swept: Sweep, tmp_path: Path) -> None:
     json.loads(swept.to_json())
     told = replace(swept, prompts=("<script>alert(1)</script>", *swept.prompts[1:]))
-    html = page(told)
+    html = told.page()
     assert "<script>alert" not in html
     assert "&lt;script&gt;" in html
     assert html.count("<svg") == 2
-    assert "How far can it be steered?" in swept.to_html(tmp_path / "it.html").read_text()
-    assert "random direction" in fragment(swept)
-    assert len(list(render(swept))) > 4
+    assert "how far can it be steered?" in swept.to_html(tmp_path / "it.html").read_text()
+    assert "random direction" in swept._repr_html_()
+
+
+def test_the_answer_says_where_the_text_breaks(swept: Sweep) -> None:
+    base, first = swept.base, swept.of(swept.methods[0])
+    calm = [replace(point, ratio=MeasuredValue(1.1)) for point in first]
+    whole = replace(swept, points=(base, *calm))
+    assert str(whole).startswith(f"The text does not break up to {first[-1].strength}")
+    torn = replace(swept, points=(base, *calm[:-1], replace(calm[-1], ratio=MeasuredValue(9.0))))
+    assert f"The text breaks at {first[-1].strength}; up to {first[-2].strength} it does not" in torn.page()
+    row = next(line for line in str(torn).splitlines() if line.startswith(first[-1].strength))
+    assert row.rstrip().endswith("broken")
+
+
+def test_a_single_text_is_judged_by_the_same_limits() -> None:
+    good, bad = Continuation("a b c", 10.0, 0.0), Continuation("a a a", 21.0, 0.0)
+    loops = replace(good, repetition=0.9)
+    for after, same, said in (
+        (bad, False, "The steered text breaks"),
+        (loops, False, "The steered text repeats itself"),
+        (good, False, "The text changed and did not break"),
+        (good, True, "The steer changed no token"),
+    ):
+        sides = Sides("p", good, after, 1.0, same, {"name": "m"}, {"how": {"268": "5x"}})
+        assert str(sides).startswith(said)
+        assert "feature 268 set to 5x" in sides.page()
 
 
 def test_before_and_after(shared: Callable[[str], Any], tmp_path: Path) -> None:
@@ -234,4 +265,4 @@ def test_before_and_after(shared: Callable[[str], Any], tmp_path: Path) -> None:
     assert other.before == same.before
     assert not other.same
     json.dumps(other.to_dict(), allow_nan=False)
-    assert "Before and after" in other.to_html(tmp_path / "it.html").read_text()
+    assert ": before and after</title>" in other.to_html(tmp_path / "it.html").read_text()

@@ -20,7 +20,6 @@ from heedful.core.errors import HeedfulError
 from heedful.heads import word_maps as wording
 from heedful.models.load import load
 from heedful.models.written_text import decoder_text
-from heedful.reports.atlas_page import page
 
 TEXT = "the cat sat on the mat. hello world! lower login"
 PLAIN = ["bert", "bert-multi", "bert-regression", "mean-pool", "distilbert", "roberta", "gpt2", "llama"]
@@ -193,8 +192,8 @@ def test_a_token_the_tokenizer_has_no_name_for_is_shown_by_its_number(shared: An
     atlas = heedful.attention(family.model, "the cat", answer=[5, beyond, 6])
     assert f"<{beyond}>" in decoder_text(family.tokenizer, [0, 5, beyond]).tokens
     assert atlas.stack("decoder").keys.labels[2] == f"<{beyond}>"
-    assert f"&lt;{beyond}&gt;" in page(atlas) or f"<{beyond}>" in json.dumps(atlas.to_dict())
-    page(heedful.attention(family.model, "a"))
+    assert f"&lt;{beyond}&gt;" in atlas.page() or f"<{beyond}>" in json.dumps(atlas.to_dict())
+    heedful.attention(family.model, "a").page()
 
 
 # --- masks ----------------------------------------------------------------------------------------------

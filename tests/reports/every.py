@@ -213,24 +213,22 @@ def lab() -> Any:
 
 def pages() -> dict[str, Callable[[], str]]:
     """Kind of page -> how it is made."""
-    from heedful.reports import (
-        atlas_page,
-        feature_page,
-        sides_page,
-        splitting_page,
-        steer_page,
-    )
+    from tests.reports import every_head
+
+    from heedful.reports import html
+    from heedful.reports import splitting as splits
 
     return {
         "explanation": lambda: explanation().page(),
         "audit": lambda: audit().page(),
         "trial": lambda: trial().page(),
-        "atlas": lambda: atlas_page.page(atlas()),
-        "features": lambda: feature_page.page(features()),
-        "sweep": lambda: steer_page.page(sweep()),
-        "sides": lambda: sides_page.page(sides()),
-        "splitting": lambda: splitting_page.page(splitting(), [EVIL, "b"]),
+        "atlas": lambda: atlas().page(),
+        "features": lambda: features().page(),
+        "sweep": lambda: sweep().page(),
+        "sides": lambda: sides().page(),
+        "splitting": lambda: html.page(splits.document(splitting(), [EVIL, "b"])),
         "lab": lambda: lab().page(),
+        **{name: lambda make=make: make().page() for name, make in every_head.made(EVIL).items()},
     }
 
 

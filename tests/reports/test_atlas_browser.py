@@ -17,8 +17,12 @@ import pytest
 from heedful.heads.atlas import Atlas
 from heedful.heads.maps import MapAxis, Maps
 from heedful.reports import atlas_data
-from heedful.reports.atlas_page import page
 from heedful.reports.html_frame import component
+
+
+def page(atlas: Atlas) -> str:
+    return atlas.page()
+
 
 Make = Callable[..., Atlas]
 DRAWN = "new Promise(r => setTimeout(r, 250))"  # a few frames

@@ -11,7 +11,10 @@ import pytest
 from heedful.heads.atlas import Atlas
 from heedful.heads.maps import MapAxis, Maps
 from heedful.modalities.text import TextInput
-from heedful.reports.atlas_page import page
+
+
+def page(atlas: Atlas) -> str:
+    return atlas.page()
 
 
 def long_atlas(layers: int, heads: int, tokens: int, causal: bool) -> Atlas:

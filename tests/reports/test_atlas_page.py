@@ -18,7 +18,15 @@ import pytest
 from heedful.heads.atlas import Atlas
 from heedful.heads.head_distance import heads_layout
 from heedful.reports import atlas_data, atlas_image, atlas_layout
-from heedful.reports.atlas_page import fragment, page
+
+
+def page(atlas: Atlas) -> str:
+    return atlas.page()
+
+
+def fragment(atlas: Atlas) -> str:
+    return atlas._repr_html_()
+
 
 Make = Callable[..., Atlas]
 VOID = {"meta", "br", "img", "input"}
@@ -157,7 +165,7 @@ def test_header_tells_the_mass_beside_its_control(make_atlas: Make) -> None:
     assert (
         f"Words give {100 * atlas.special_mass().mean():.0f} % of their attention to special tokens" in said
     )
-    assert f"looks everywhere alike gives them {100 * atlas.special_share():.0f} %" in said
+    assert f"uniform attention would give them {100 * atlas.special_share():.0f} %" in said
 
 
 def test_no_mass_is_told_where_nothing_is_special(make_atlas: Make) -> None:
@@ -174,7 +182,7 @@ def test_no_mass_is_told_where_nothing_is_special(make_atlas: Make) -> None:
 
 def test_what_is_left_out_is_told(make_atlas: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     atlas = make_atlas("a " * 300, split=False)
-    monkeypatch.setattr("heedful.reports.atlas_page.pack", lambda stacks: atlas_data.pack(stacks, 30_000))
+    monkeypatch.setattr("heedful.reports.atlas_numbers.pack", lambda stacks: atlas_data.pack(stacks, 30_000))
     packed = atlas_data.pack(atlas.stacks, 30_000)[0]
     kept = sum(
         atlas.maps[n // 3, n % 3][atlas_data.decode(packed, n).kept].sum(dtype=float) for n in range(6)

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from tests.features.planted import TEXTS, on_tokens
 
+from heedful.core.charts import Histogram
 from heedful.features.reading.feature_pages import FeaturePages, feature_pages
 from heedful.reports.charts.histogram import histogram
-from heedful.reports.feature_page import fragment, page
 from heedful.reports.html_frame import scripts
 
 EVIL = "<script>alert(1)</script> & \u202e the cat sat"
@@ -37,7 +37,7 @@ def pages(shared: Callable[[str], Any]) -> FeaturePages:
 
 @pytest.fixture(scope="module")
 def text(pages: FeaturePages) -> str:
-    return page(pages)
+    return pages.page()
 
 
 class Checked(HTMLParser):
@@ -79,11 +79,12 @@ def test_everything_asked_for_is_there(text: str, pages: FeaturePages):
         assert f'id="feature-{one.feature}"' in text
         assert f'href="#feature-{one.feature}"' in text
     for title in (
-        "How strongly",
-        "What it does to the answer",
+        "All features",
+        "How strongly it fires",
+        "What it does to the output",
         "Without it",
         "Nearest features",
-        "Is that what it means?",
+        "Is the explanation right?",
         "Strongest examples",
         "Examples of every strength",
         "Your own text",
@@ -94,6 +95,31 @@ def test_everything_asked_for_is_there(text: str, pages: FeaturePages):
     assert "control" in text
     assert text.count('class="plot histogram"') == sum(one.reading.fired > 0 for one in pages)
     assert "--text" in text
+
+
+def test_features_have_their_explanations_as_names(text: str, pages: FeaturePages):
+    from html import escape
+
+    from heedful.reports.one_feature import cut
+
+    for one in pages:
+        said = one.interpretation
+        if said is not None and said.scores is not None:
+            assert f"Feature {one.feature}: {escape(cut(said.explanation.text))}" in text
+            assert f"<b>{escape(said.explanation.text)}</b>" in text, "a long one is whole below its heading"
+    assert "features have an explanation that is better than chance" in text
+
+
+def test_a_terminal_has_the_answer_first_and_everything_with_verbose(pages: FeaturePages):
+    from heedful.reports import terminal
+
+    brief, whole = str(pages), terminal.as_text(pages.document(), verbose=True)
+    assert "better than chance" in brief.splitlines()[0]
+    assert "said to fire on" in brief
+    assert "Strongest examples" not in brief
+    for title in ("Strongest examples", "Nearest features", "Without it", "How this was made", "raises"):
+        assert title in whole, title
+    assert max(map(len, brief.splitlines())) <= 80
 
 
 def test_examples_show_their_text_and_their_strength(text: str, pages: FeaturePages):
@@ -117,16 +143,15 @@ def test_own_texts_are_whole(pages: FeaturePages):
 def test_a_dead_feature_is_said_to_be_dead(pages: FeaturePages):
     one = pages.pages[0]
     dead = replace(one, reading=replace(one.reading, fired=0, top=(), sample=(), quantiles=()), own=())
-    text = page(replace(pages, pages=(dead,)))
+    text = replace(pages, pages=(dead,)).page()
     assert "never fired" in text
     assert "histogram" not in text[text.index("<body>") :]
 
 
 def test_a_notebook_has_the_same_body(pages: FeaturePages):
-    text = fragment(pages)
+    text = pages._repr_html_()
     assert "<html" not in text
     assert "Strongest examples" in text
-    assert pages._repr_html_()[:12] == text[:12]
 
 
 def test_numbers_go_out_as_json(pages: FeaturePages):
@@ -141,12 +166,12 @@ def test_numbers_go_out_as_json(pages: FeaturePages):
 
 
 def test_histogram_bars_are_logarithmic():
-    drawn = histogram([1, 10, 100, 0], [0.0, 1.0, 2.0, 3.0, 4.0], "a", "t")
+    drawn = histogram(Histogram([1, 10, 100, 0], [0.0, 1.0, 2.0, 3.0, 4.0], "a", "t"))
     heights = [float(h) for h in re.findall(r'height="([\d.]+)"><title>', drawn)]
     assert len(heights) == 3
     assert heights[1] - heights[0] == pytest.approx(heights[2] - heights[1], abs=0.2)
     assert heights[0] > 0
-    assert histogram([0, 0], [0.0, 1.0, 2.0], "a", "t") == ""
+    assert histogram(Histogram([0, 0], [0.0, 1.0, 2.0], "a", "t")) == ""
 
 
 def test_written_where_asked(pages: FeaturePages, tmp_path: Path):

@@ -34,6 +34,10 @@ def show(comparison: Comparison) -> Callable[[Console], None]:
     return lambda console: terminal.show(comparison.document(), console, verbose=True)
 
 
+def table(comparison: Comparison) -> Callable[[Console], None]:
+    return lambda console: terminal.show(generation_table.document([comparison]), console)
+
+
 def sentences(comparison: Comparison) -> list[str]:
     return [pointed(comparison), *agreeing(comparison)]
 
@@ -103,7 +107,7 @@ def test_hostile_writing_is_shown_and_never_run(make: Make) -> None:
     assert "&lt;script&gt;alert(3)" in page(comparison)
     for text in (
         printed(show(comparison)),
-        printed(lambda console: generation_table.show([comparison], console)),
+        printed(table(comparison)),
     ):
         assert "\x1b" not in text
         assert "\u202e" not in text
@@ -116,15 +120,15 @@ def test_a_written_word_competes_and_is_marked(make: Make) -> None:
         for item in comparison.attributions
     )
     comparison = replace(comparison, attributions=large)
-    text = printed(lambda console: generation_table.show([comparison], console), 300)
-    head, row = text.splitlines()[:2]
+    text = printed(table(comparison), 300)
+    head, row = text.strip("\n").splitlines()[:2]
     assert "text's share of tokens" in head
     assert row.split()[:4] == ["food", "<", "7", "%"]
     for method, marked in (("grad-x-input", True), ("attention-rollout", False), ("lime", True)):
-        cell = row[head.index(method) :].split("   ")[0]
+        cell = row[head.index(method) :].split("  ")[0]
         assert ("‹so›" in cell) == marked, method
     cell = row[head.index("grad-x-input") :]
-    assert cell.startswith(f"{by_hand(comparison, 'grad-x-input')} text  ▲‹so›  ▲‹good›  ")
+    assert cell.startswith(f"{by_hand(comparison, 'grad-x-input')} text: ▲‹so›, ▲‹good›, ")
     assert "83 %" in row[: head.index("grad-l2")]
 
 
@@ -136,7 +140,7 @@ def test_a_causal_step_tells_its_own_words_apart(make: Make) -> None:
     sizes = np.abs(item.scores)
     expected = sizes[1:7].sum() / sizes[1:11].sum()
     assert comparison.input_shares()["lime"] == pytest.approx(expected)
-    text = printed(lambda console: generation_table.show([comparison], console), 300)
+    text = printed(table(comparison), 300)
     strongest = sorted(item.words(), key=lambda word: -abs(word.score))[:3]
     for word in strongest:
         late = item.x.word_spans.index((word.start, word.end)) >= 6
@@ -203,6 +207,6 @@ def test_fits_the_width(make: Make, width: int) -> None:
     comparison = given(make())
     for text in (
         printed(show(comparison), width),
-        printed(lambda console: generation_table.show([comparison], console), width),
+        printed(table(comparison), width),
     ):
         assert max(map(cell_len, text.splitlines())) <= width

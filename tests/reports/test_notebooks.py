@@ -15,7 +15,7 @@ import html5lib
 import nbformat
 import numpy as np
 import pytest
-from tests.reports import every
+from tests.reports import every, every_head
 
 import heedful
 from heedful.core.errors import HeedfulError
@@ -58,31 +58,10 @@ def plain() -> dict[str, Callable[[], Any]]:
     from heedful.features.measures.quality import Measured
     from heedful.features.sae.autoencoder import SAE
     from heedful.features.sae.config import Config
-    from heedful.heads.ablation.importance_results import Drop, Importance, Unit
     from heedful.retraining.gold_features import Recall
 
     evil, figure = every.EVIL, MeasuredValue(0.5, 0.4, 0.6)
     weights = (torch.zeros(2, 3), torch.zeros(3), torch.zeros(3, 2), torch.zeros(2))
-    drop = Drop(0.1, (0.0, 0.2), (0.0, 0.2), 0.01)
-    unit = Unit(evil, "self", 0, 1, {"loss": drop}, 0.1, None)
-    names = inspect.signature(Importance).parameters
-    given: dict[str, Any] = {
-        "model": evil,
-        "kind": "classifier",
-        "how": "zero",
-        "level": "head",
-        "metric": "loss",
-        "metrics": ("loss",),
-        "about": evil,
-        "texts": 9,
-        "rows": 3,
-        "seed": 0,
-        "base": {"loss": 0.5},
-        "chance": {"loss": 0.7},
-        "units": (unit,),
-        "references": (),
-        "agreement": 0.5,
-    }
     return {
         "evidence": lambda: every.evidence(evil),
         "verdict": lambda: every.audit().verdict,
@@ -91,9 +70,7 @@ def plain() -> dict[str, Callable[[], Any]]:
         "internals": lambda: every.explanation().internals,
         "sae": lambda: SAE(Config("relu", 2, 3, source={"site": evil}), *weights),
         "measured": lambda: Measured({evil: figure}, {}, {"loss": 1.0}, {"texts": evil}, (evil,)),
-        "importance": lambda: Importance(**{k: v for k, v in given.items() if k in names}),
         "recall": lambda: Recall(evil, "tree", 0.5, (0.4, 0.6), 0.2, 9, 3, 0.9, 1.0),
-        "splitting": every.splitting,
         "readings": lambda: every.features().readings,
         "interpretation": lambda: every.features().pages[0].interpretation,
     }
@@ -101,7 +78,7 @@ def plain() -> dict[str, Callable[[], Any]]:
 
 @pytest.mark.parametrize("kind", [*plain(), *every.KINDS])
 def test_a_cell_is_valid_safe_and_readable_without_scripts(kind: str) -> None:
-    made = plain().get(kind) or getattr(every, {"features": "features"}.get(kind, kind))
+    made = {**plain(), **every_head.made(every.EVIL)}.get(kind) or getattr(every, kind)
     cell = made()._repr_html_()
     parser = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False)
     tree = parser.parseFragment(cell)

@@ -69,6 +69,26 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, markup=False, color_system=system)
 
 
+def put_result(result: Any, shape: str, html: Path | None = None, verbose: bool = False, **more: Any) -> None:
+    """A result as JSON, CSV or text on stdout, and as a report where one is named; `more` is for the JSON."""
+    if html:
+        write(html, result.page())
+    if shape == "json":
+        put_json(result.to_dict() | more)
+    elif shape == "csv":
+        put_csv(result.table())
+    else:
+        put_document(result.document(), verbose)
+
+
+def put_document(document: Any, verbose: bool = False) -> None:
+    """In the terminal; what is left out is said."""
+    from heedful.cli.options import MORE
+    from heedful.reports import terminal
+
+    terminal.show(document, console(), verbose, more=MORE)
+
+
 def read_text(text: str | None, what: str = "text") -> str:
     """The argument, or standard input for "-" or when it is piped and no argument is given."""
     if text is None or text == "-":

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 import heedful
-from heedful.cli.console import announce, console, print_stderr, progress_bar, put_json, reproduce
+from heedful.cli.console import (
+    announce,
+    console,
+    print_stderr,
+    progress_bar,
+    put_document,
+    put_json,
+    reproduce,
+)
 from heedful.cli.run_explain import removing
 from heedful.comparisons.planning import plan
 from heedful.comparisons.result import Comparison
@@ -126,7 +134,7 @@ def show_why(found: list[Comparison]) -> None:
         from heedful.reports import generation_table
 
         print()
-        generation_table.show(found, console())
+        put_document(generation_table.document(found))
 
 
 def show_continuations(found: dict[str, str]) -> None:

@@ -25,6 +25,7 @@ class Span:
 
 
 Inline = str | tuple[str | Span, ...]
+Data = Mapping[str, str]  # what scripts of the page find a part by; the renderer knows the names it allows
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ class Column:
 
     title: str
     note: str = ""  # a unit or an operator, in small print
+    brief: str = ""  # what a terminal shows instead
     shown: bool = True  # at first, where the columns can be switched
     words: bool = False  # text, not numbers
 
@@ -99,7 +101,10 @@ class Cell:
     value: float = math.nan
     style: str = ""  # "strong", "unsure", "wrap" (long text), "good" or "bad"
     link: str = ""
-    picture: str = ""  # a PNG as base64
+    picture: str = ""  # a PNG as base64, above the text
+    alt: str = ""  # the picture in words
+    brief: str = ""  # what a terminal shows instead of text and note
+    data: Data = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -174,6 +179,8 @@ class Section:
     nodes: tuple[Node, ...]
     lead: Inline = ""
     name: str = ""  # for styles and links
+    style: str = ""  # a class of the style sheet
+    more: bool = False  # the terminal shows it with --verbose only
     minor: bool = False  # one of several alike, with a small heading
 
 
@@ -225,6 +232,7 @@ class Group:
 
     nodes: tuple[Node, ...]
     style: str = ""
+    data: Data = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -1,68 +1,59 @@
-"""Examples of a feature as lines of text, every token shaded by its activation. Every string is escaped."""
+"""Examples of a feature as lines of text, each token shaded by its activation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from heedful.core.document import Fold, Node, Paragraph, Piece, Section, UnitMap
 from heedful.core.numbers import short
 from heedful.features.reading.examples import Snippet
 from heedful.features.reading.feature_pages import Page
-from heedful.reports.html_parts import esc
-from heedful.reports.shading import level
+
+LEAST = 0.05  # the least share of full colour: a token on which the feature fires is never plain
 
 
-def tops(one: Page, size: int) -> str:
-    return (
-        f'<div class="examples"><h{size} class="name">Strongest examples</h{size}>'
-        f"{lines(one.reading.top, one.reading.greatest)}</div>"
+def strongest(one: Page) -> Section:
+    lead = (
+        "The deeper the colour of a token, the larger its activation. The underlined token is the one the "
+        "example was chosen for."
     )
+    return Section("Strongest examples", lines(one.reading.top, one.reading.greatest), lead)
 
 
-def quantiles(one: Page, size: int) -> str:
+def every_strength(one: Page) -> Fold:
     r = one.reading
-    drawn = []
-    for number, q in reversed(list(enumerate(r.quantiles))):
+    lead = (
+        "Drawn at random from each range of its activations: the strongest examples alone can hide other "
+        "meanings."
+    )
+    nodes: list[Node] = [Paragraph(lead, "soft")]
+    for number, part in reversed(list(enumerate(r.quantiles))):
         share = f"{100 * number / len(r.quantiles):.0f} to {100 * (number + 1) / len(r.quantiles):.0f} %"
-        drawn.append(
-            f'<p class="quantile">{share} of its firings: {short(q.low)} to {short(q.high)}</p>'
-            f"{lines(q.examples, r.greatest)}"
+        nodes.append(
+            Paragraph(f"{share} of its activations, from {short(part.low)} to {short(part.high)}", "soft")
         )
-    lead = "Drawn at random from every part of its activations: the strongest alone can hide other meanings."
-    return (
-        f'<div class="examples"><h{size} class="name">Examples of every strength</h{size}>'
-        f'<p class="lead">{lead}</p>{"".join(drawn)}</div>'
-    )
+        nodes += lines(part.examples, r.greatest)
+    return Fold("Examples of every strength", tuple(nodes))
 
 
-def own(one: Page, size: int) -> str:
+def own(one: Page) -> Section | None:
     if not one.own:
-        return ""
+        return None
     greatest = max(one.reading.greatest, *(max(s.values, default=0.0) for s in one.own))
-    title = f'<h{size} class="name">Your own text</h{size}>'
-    return f'<div class="examples">{title}{lines(one.own, greatest)}</div>'
+    return Section("Your own text", lines(one.own, greatest))
 
 
-def lines(snippets: Sequence[Snippet], greatest: float) -> str:
-    """Examples, one per line; `greatest` is the activation of the deepest colour."""
-    items = "".join(
-        f'<li><span class="strength">{short(s.value)}</span>'
-        f'<span class="tokens" dir="auto">{"".join(_tokens(s, greatest))}</span></li>'
-        for s in snippets
-    )
-    return f"<ol>{items}</ol>"
+def lines(snippets: Sequence[Snippet], greatest: float) -> tuple[UnitMap, ...]:
+    """One per example; `greatest` is the activation of the deepest colour."""
+    return tuple(UnitMap(tuple(_pieces(s, greatest)), signed=False, label=short(s.value)) for s in snippets)
 
 
-def _tokens(snippet: Snippet, greatest: float) -> Iterator[str]:
+def _pieces(snippet: Snippet, greatest: float) -> Iterator[Piece]:
     for at, (piece, value) in enumerate(zip(snippet.context.pieces, snippet.values, strict=True)):
-        here = " here" if at == snippet.at and value > 0 else ""
-        shade = max(1, level(value / greatest)) if value > 0 and greatest > 0 else 0
-        if shade:
-            yield f'<mark class="any l{shade}{here}" title="{short(value)}">{_shown(piece) or "·"}</mark>'
+        text = piece.replace("\r\n", "\n").replace("\n", "↵")  # so that an example is one line
+        text = text if at or not text.strip() else text.lstrip()
+        if value > 0 and greatest > 0:
+            share = max(LEAST, value / greatest)
+            yield Piece(text or "·", share, short(value), here=at == snippet.at)
         else:
-            yield _shown(piece)
-
-
-def _shown(piece: str) -> str:
-    """Line breaks as a sign, so that an example is a line."""
-    parts = piece.replace("\r\n", "\n").split("\n")
-    return '<span class="break">↵</span>'.join(esc(text) for text in parts)
+            yield Piece(text)

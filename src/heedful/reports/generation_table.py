@@ -2,9 +2,9 @@
 
                      text's share
     token     p      of tokens     lime                                 random (control)
-    ·Paris    77 %   71 %          83 % text  ▲France  ▲capital  △‹is›  64 % text  ▲The ...
+    ·Paris    77 %   71 %          83 % text: ▲France, ▲capital, △‹is›  64 % text: ▲The, ...
 
-A mark is a sign, as in heedful.reports.columns; an open one is unsure. ‹ › marks a word that was
+A mark is a sign; an open one is unsure. ‹ › marks a word that was
 already written. The percentage is the method's input dependence (heedful.comparisons.input_share).
 """
 
@@ -12,39 +12,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from heedful.comparisons.result import Comparison, share_by_count
+from heedful.core.document import Cell, Column, Document, Paragraph, Row, Table, nodes
 from heedful.core.numbers import percent
-from heedful.reports.columns import MARKS, STYLES, ScoreColumn, columns, every_word
-from heedful.reports.visible import visible
+from heedful.reports import columns as methods
 
-TOP_WORDS = 3  # words shown a method
+TOP_WORDS = 3  # words shown per method
 
 
-def show(found: Sequence[Comparison], console: Console) -> None:
-    """Print a table: one row per token, one column a method."""
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
-    table.add_column("token", no_wrap=True)
-    table.add_column("p", justify="right", no_wrap=True)
-    result = any(comparison.input_shares() for comparison in found)
-    if result:
-        table.add_column("text's share of tokens", justify="right")
-    for col in columns(found[0]):
-        table.add_column(col.label, overflow="fold")
+def document(found: Sequence[Comparison]) -> Document:
+    """A table: one row per token, one column per method."""
+    shares = any(comparison.input_shares() for comparison in found)
+    names = [Column(col.label, words=True) for col in methods.columns(found[0])]
+    counted = [Column("text's share of tokens")] if shares else []
+    rows = []
     for comparison in found:
-        token = Text(visible(comparison.target.label).replace(" ", "·"), "bold")
-        cells = [_first_words(comparison, col) for col in columns(comparison)]
-        counted = [percent(share_by_count(comparison)) if comparison.input_shares() else ""] if result else []
-        table.add_row(token, _share(comparison), *counted, *cells)
-    console.print(table)
-    console.print(
-        Text(f"The {TOP_WORDS} strongest words of each method, the strongest first. {LEGEND}", "dim")
+        token = Cell(comparison.target.label.replace(" ", "·"), style="strong")
+        words = [Cell(_first_words(comparison, col), style="wrap") for col in methods.columns(comparison)]
+        share = [Cell(percent(share_by_count(comparison)) if comparison.input_shares() else "")]
+        rows.append(Row((token, Cell(_probability(comparison)), *(share if shares else ()), *words)))
+    table = Table("Every token", (Column("token"), Column("p"), *counted, *names), tuple(rows))
+    legend = f"The {TOP_WORDS} strongest words of each method, the strongest first. {LEGEND}"
+    return Document(
+        "Why each token was written",
+        nodes(table, Paragraph(legend, "soft"), Paragraph(SHARES, "soft") if shares else None),
     )
-    if result:
-        console.print(Text(SHARES, "dim"))
 
 
 LEGEND = "▲ towards the token  ▼ away from it  △ ▽ the sign is unsure  no mark: the method has no sign"
@@ -56,7 +48,7 @@ SHARES = (
 )
 
 
-def _share(comparison: Comparison) -> str:
+def _probability(comparison: Comparison) -> str:
     """Probability of the token where it is among the likeliest, else that it is below them."""
     shares = [float(share) for label, share in comparison.model["prediction"]]
     for label, share in comparison.model["prediction"]:
@@ -65,15 +57,15 @@ def _share(comparison: Comparison) -> str:
     return f"< {100 * min(shares):.0f} %" if shares else ""
 
 
-def _first_words(comparison: Comparison, col: ScoreColumn) -> Text:
+def _first_words(comparison: Comparison, col: methods.ScoreColumn) -> str:
     """The method's input dependence where something was written, then its strongest words."""
     shares = comparison.input_shares()
     share = percent(shares[col.method]) if shares else ""
-    cells = Text(f"{share}{' text' if '%' in share else ''}  " if share else "", "dim")
-    scored = [pair for pair in every_word(comparison, col) if pair[0].score]
-    ranked = sorted(scored, key=lambda pair: -abs(pair[0].score))[:TOP_WORDS]
-    for word, written in ranked:
-        mark = MARKS.get((col.sign(word), col.unsure(word)), "")
-        text = visible(word.text.strip())
-        cells.append(f"{mark}{f'‹{text}›' if written else text}  ", STYLES[col.sign(word)])
-    return cells
+    words = []
+    scored = [pair for pair in methods.every_word(comparison, col) if pair[0].score]
+    for word, written in sorted(scored, key=lambda pair: -abs(pair[0].score))[:TOP_WORDS]:
+        mark = methods.MARKS.get((col.sign(word), col.unsure(word)), "")
+        text = word.text.strip()
+        words.append(f"{mark}{f'‹{text}›' if written else text}")
+    first = f"{share}{' text' if '%' in share else ''}: " if share else ""
+    return first + ", ".join(words)

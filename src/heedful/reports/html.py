@@ -27,6 +27,8 @@ from heedful.reports.html_parts import esc
 from heedful.reports.shading import hue, inline_style, level
 
 WIDE = 8  # columns that fit an upright sheet of paper
+_WORDS = ' class="words"'  # columns of text start at the left
+DATA_NAMES = ("layer", "head", "stack")  # attributes data-NAME that a document may set
 HOLDS, FAILED = "✓", "✗"
 
 
@@ -54,9 +56,9 @@ def body(document: Document, size: int, prefix: str | None = None) -> str:
     return HtmlRenderer(prefix).document(document, size)
 
 
-def nodes_html(nodes: Sequence[Node], size: int) -> str:
-    """Some nodes, for a page that has more."""
-    return HtmlRenderer(f"h{secrets.token_hex(4)}-").all(nodes, size)
+def nodes_html(nodes: Sequence[Node], size: int, prefix: str | None = None) -> str:
+    """Some nodes, for a page that has more; ids start with `prefix`, by default one of their own."""
+    return HtmlRenderer(f"h{secrets.token_hex(4)}-" if prefix is None else prefix).all(nodes, size)
 
 
 @dataclass
@@ -160,12 +162,10 @@ class HtmlRenderer:
         lead = f'<p class="lead">{self.inline(node.lead)}</p>' if node.lead else ""
         name = esc(node.name)
         inside = self.all(node.nodes, min(6, size + 1))
-        if node.minor:
-            heading = f'<h{size} class="name">{esc(node.title)}</h{size}>'
-            return f'<section class="{name}">{heading}{lead}{inside}</section>'
-        anchor = f' id="{esc(self.prefix)}{name}"' if name else ""
-        heading = f'<h{size} class="title">{esc(node.title)}</h{size}>'
-        return f'<section class="part {name}"{anchor}>{heading}{lead}{inside}</section>'
+        kind = " ".join(filter(None, ("" if node.minor else "part", node.name, node.style)))
+        anchor = f' id="{esc(self.prefix)}{name}"' if name and not node.minor else ""
+        heading = f'<h{size} class="{"name" if node.minor else "title"}">{esc(node.title)}</h{size}>'
+        return f'<section class="{esc(kind)}"{anchor}>{heading}{lead}{inside}</section>'
 
     @draw.register
     def _(self, node: doc.Fold, size: int) -> str:
@@ -179,7 +179,8 @@ class HtmlRenderer:
 
     @draw.register
     def _(self, node: doc.Group, size: int) -> str:
-        return f'<div class="{esc(node.style or "sides")}">{self.all(node.nodes, size)}</div>'
+        kind = esc(node.style or "sides")
+        return f'<div class="{kind}"{_data(node.data)}>{self.all(node.nodes, size)}</div>'
 
     @draw.register
     def _(self, node: doc.Tabs, size: int) -> str:
@@ -216,13 +217,14 @@ class HtmlRenderer:
 
     @draw.register
     def _(self, node: doc.UnitMap, size: int) -> str:
-        inside = "".join(self._piece(piece, node.signed) for piece in node.pieces)
+        inside = "".join(self.piece(piece, node.signed) for piece in node.pieces)
         text = f'<p class="text{" said" if node.quoted else ""}" dir="auto">{inside}</p>'
         if not node.label:
             return text
         return f'<div class="example"><span class="strength">{esc(node.label)}</span>{text}</div>'
 
-    def _piece(self, piece: doc.Piece, signed: bool) -> str:
+    def piece(self, piece: doc.Piece, signed: bool) -> str:
+        """One piece of a text."""
         text, steps = esc(piece.text), level(piece.share)
         if not steps and not piece.here:
             return text
@@ -252,8 +254,8 @@ class HtmlRenderer:
 
     @draw.register
     def _(self, node: doc.Table, size: int) -> str:
-        heads = "".join(f'<th scope="col">{_head(column)}</th>' for column in node.columns)
-        rows = "".join(map(self._row, node.rows))
+        heads = "".join(map(_head, node.columns))
+        rows = "".join(self._row(row, node.columns) for row in node.rows)
         wide = " wide" if len(node.columns) > WIDE else ""
         kind = f"{esc(node.style)}{' sortable' if node.sortable else ''}".strip()
         switches = self._switches(node.columns) if node.switches else ""
@@ -274,25 +276,28 @@ class HtmlRenderer:
             )
         return '<span class="columns">Columns:</span>' + "".join(drawn)
 
-    def _row(self, row: doc.Row) -> str:
+    def _row(self, row: doc.Row, columns: Sequence[doc.Column]) -> str:
         first, *others = row.cells
         unit = f' data-w="{row.unit}"' if row.unit >= 0 else ""
         kind = f' class="{esc(row.kind)}"' if row.kind else ""
         head = f'<th scope="row">{self._inside(first)}</th>'
-        return f"<tr{unit}{kind}>{head}{''.join(map(self._cell, others))}</tr>"
+        words = [column.words for column in columns[1 : len(row.cells)]]
+        cells = "".join(self._cell(*pair) for pair in zip(others, words, strict=True))
+        return f"<tr{unit}{kind}>{head}{cells}</tr>"
 
-    def _cell(self, cell: doc.Cell) -> str:
-        kinds = [cell.style] if cell.style else []
+    def _cell(self, cell: doc.Cell, words: bool) -> str:
+        kinds = [*filter(None, (cell.style, "words" if words else ""))]
         if math.isfinite(cell.shade):
             kinds += [hue(cell.shade, cell.signed), f"l{level(max(-1.0, min(1.0, cell.shade)))}"]
         kind = f' class="{esc(" ".join(kinds))}"' if kinds else ""
         value = f' data-v="{cell.value:.6g}"' if math.isfinite(cell.value) else ""
-        return f"<td{kind}{value}>{self._inside(cell)}</td>"
+        return f"<td{kind}{value}{_data(cell.data)}>{self._inside(cell)}</td>"
 
     def _inside(self, cell: doc.Cell) -> str:
         text = f"<bdi>{esc(cell.text)}</bdi>" if cell.text else ""
         if cell.picture:
-            text = f'<img src="data:image/png;base64,{esc(cell.picture)}" alt="{esc(cell.text)}">'
+            lines = "".join(f"<small>{esc(line)}</small>" for line in (cell.text, cell.note) if line)
+            return f'<img src="data:image/png;base64,{esc(cell.picture)}" alt="{esc(cell.alt)}">{lines}'
         if cell.link:
             text = f'<a href="#{esc(self.prefix + cell.link)}">{text}</a>'
         return f"{text} <small>{esc(cell.note)}</small>" if cell.note else text
@@ -304,7 +309,12 @@ def columns_named(columns: Sequence[doc.Column], title: str) -> int:
 
 def _head(column: doc.Column) -> str:
     name = esc(column.title) or '<span class="unseen">name</span>'
-    return f"{name}<small>{esc(column.note)}</small>" if column.note else name
+    note = f"<small>{esc(column.note)}</small>" if column.note else ""
+    return f'<th scope="col"{_WORDS if column.words else ""}>{name}{note}</th>'
+
+
+def _data(given: doc.Data) -> str:
+    return "".join(f' data-{name}="{esc(given[name])}"' for name in DATA_NAMES if name in given)
 
 
 def _meter(share: float) -> str:

@@ -1,6 +1,6 @@
-"""Any result as a notebook cell: single values as a list, rows of like things as tables, notes as sentences.
+"""Any small result as a document: single values as facts, lists of like things as tables, notes as sentences.
 
-What it shows is what `to_dict` tells, or the fields of a dataclass. Arrays are told by their shape.
+It shows what `to_dict` gives, or the fields of a dataclass. Of an array it shows the shape.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from heedful.core.document import Bullets, Document, Facts, Headline, Section, Table, nodes, text_table
 from heedful.core.numbers import short
-from heedful.reports.comparison_page import cell
-from heedful.reports.html_parts import esc, part, table
+from heedful.reports import html
 
 MAX_ROWS = 30  # of a table; the object has them all
 MAX_VALUES = 8  # values of a list that are written out
@@ -20,26 +20,28 @@ MAX_VALUES = 8  # values of a list that are written out
 
 def fragment(thing: Any) -> str:
     """For a notebook cell."""
-    return cell(body(thing, 3))
+    return html.fragment(document(thing))
 
 
-def body(thing: Any, size: int) -> str:
-    """`size` is the heading level of the name."""
+def document(thing: Any) -> Document:
     data, name = told(thing), type(thing).__name__
     notes = data.pop("notes", None) or ()
     words = str(thing).splitlines() if "__str__" in vars(type(thing)) else []
-    items = "".join(f"<li>{esc(line)}</li>" for line in [*words, *map(str, notes)])
-    text = f'<ul class="sentences">{items}</ul>' if items else ""
-    head = f'<header><p class="kicker">heedful</p><h{size} class="title">{name}</h{size}>{text}</header>'
     shown = {key: value for key, value in data.items() if not _empty(value)}
     single = {key: line for key, value in shown.items() if (line := one_line(value)) is not None}
-    rows = "".join(f"<dt>{esc(_spaced(key))}</dt><dd>{esc(line)}</dd>" for key, line in single.items())
-    facts = f'<dl class="facts-list">{rows}</dl>' if rows else ""
-    return "\n".join([head, facts, *_tables(shown, single, size + 1)])
+    return Document(
+        name,
+        nodes(
+            Headline(name, source="heedful"),
+            Bullets((*words, *map(str, notes))),
+            Facts(tuple((_spaced(key), line) for key, line in single.items())),
+            [*_tables(shown, single)],
+        ),
+    )
 
 
 def _empty(value: Any) -> bool:
-    """Nothing to tell: no value, an empty list, or a function."""
+    """Nothing to show: no value, an empty list, or a function."""
     nothing = value is None or (isinstance(value, str | tuple | list | dict | frozenset) and not value)
     return nothing or (callable(value) and not is_dataclass(value))
 
@@ -96,7 +98,7 @@ def _list(value: Sequence[Any]) -> str | None:
     return ", ".join(lines) + more
 
 
-def _tables(data: Mapping[str, Any], single: Mapping[str, str], size: int) -> Iterator[str]:
+def _tables(data: Mapping[str, Any], single: Mapping[str, str]) -> Iterator[Section]:
     for key, value in data.items():
         if key in single:
             continue
@@ -106,7 +108,7 @@ def _tables(data: Mapping[str, Any], single: Mapping[str, str], size: int) -> It
         else:
             rows = [_parts(item) for item in value]
         if rows:
-            yield part("rows", esc(_spaced(key)), _more(len(rows)), _table(rows[:MAX_ROWS], key), size)
+            yield Section(_spaced(key), (_table(rows[:MAX_ROWS], key),), _more(len(rows)))
 
 
 def _parts(item: Any) -> dict[str, Any]:
@@ -115,14 +117,10 @@ def _parts(item: Any) -> dict[str, Any]:
     return told(item) if is_dataclass(item) else {"value": item}
 
 
-def _table(rows: Sequence[Mapping[str, Any]], name: str) -> str:
+def _table(rows: Sequence[Mapping[str, Any]], name: str) -> Table:
     heads = list(dict.fromkeys(key for row in rows for key in row))
-    lines = []
-    for row in rows:
-        first, *others = [esc(one_line(row.get(head)) or _count(row.get(head))) for head in heads]
-        cells = "".join(f"<td>{text}</td>" for text in others)
-        lines.append(f'<tr><th scope="row">{first}</th>{cells}</tr>')
-    return table([esc(_spaced(head)) for head in heads], lines, esc(_spaced(name)))
+    lines = [[one_line(row.get(head)) or _count(row.get(head)) for head in heads] for row in rows]
+    return text_table(_spaced(name), [_spaced(head) for head in heads], lines)
 
 
 def _count(value: Any) -> str:

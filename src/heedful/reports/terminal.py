@@ -119,6 +119,9 @@ class TerminalRenderer:
 
     @draw.register
     def _(self, node: doc.Section) -> Iterator[RenderableType]:
+        if node.more and not self.verbose:
+            self.hidden += 1
+            return
         inside = [*self.all(node.nodes)]
         if not inside and not node.lead:
             return

@@ -1,7 +1,8 @@
 """A table that loses nothing where the terminal is narrow.
 
-Headings are broken after hyphens and at spaces; then columns of numbers continue below, each part with the
-names of the rows. Cells of a table with `bars` have a bar as long as their share of the column's largest.
+Headings are broken after hyphens and at spaces, columns of text are wrapped; then columns continue below,
+each part with the names of the rows. Cells of a table with `bars` have a bar as long as their share of the
+column's largest.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from heedful.reports.visible import visible
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 COLOURS = {"pos": "blue", "neg": "dark_orange3", "any": "magenta"}
 BAR = 6  # characters
+LEAST_WORDS = 28  # characters of a column of text before it is moved below
 
 
 class TableGrid:
@@ -44,7 +46,7 @@ class TableGrid:
             least = [broken(name, 1) for name in heads]
             heads = [broken(name, self._size(least, place)) for place, name in enumerate(heads)]
             first = min(first, max(room // 4, 12))
-        blocks = [numbers] if any(self.words[1:]) else self._blocks(first, heads, numbers, room)
+        blocks = self._blocks(first, heads, numbers, room)
         for number, block in enumerate(blocks):
             yield self._drawn(first, heads, block, last=number == len(blocks) - 1)
 
@@ -55,7 +57,11 @@ class TableGrid:
         return max(map(cell_len, (*heads[place].split("\n"), *self._column(place))))
 
     def _wide(self, first: int, heads: list[str], places: list[int]) -> int:
-        return first + sum(2 + self._size(heads, place) for place in places)
+        return first + sum(2 + self._least(heads, place) for place in places)
+
+    def _least(self, heads: list[str], place: int) -> int:
+        """The width a column needs: text can be wrapped, a number cannot."""
+        return min(self._size(heads, place), LEAST_WORDS if self.words[place] else 10**6)
 
     def _blocks(self, first: int, heads: list[str], places: list[int], room: int) -> list[list[int]]:
         blocks: list[list[int]] = [[]]
@@ -67,11 +73,13 @@ class TableGrid:
 
     def _drawn(self, first: int, heads: list[str], places: list[int], last: bool) -> Grid:
         grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        # rich aligns the cells of a column like its heading: wrapped text is read from the top
+        stand: Literal["top", "bottom"] = "top" if any(self.words[place] for place in places) else "bottom"
         for place in (0, *places):
             bars = self.table.bars
             side: Literal["left", "right"] = "left" if self.words[place] or (bars and place) else "right"
             fixed = None if self.words[place] else self._size(heads, place)
-            grid.add_column(Text(heads[place]), justify=side, vertical="bottom", overflow="fold", width=fixed)
+            grid.add_column(Text(heads[place]), justify=side, vertical=stand, overflow="fold", width=fixed)
         for cells, texts in zip(self.rows, self.texts, strict=True):
             shown = (Text(texts[place], _style(cells[place])) for place in places)
             grid.add_row(Text(broken(texts[0], first), _style(cells[0])), *shown)
@@ -82,6 +90,8 @@ class TableGrid:
 
 def _heading(table: Table, place: int) -> str:
     column = table.columns[place]
+    if column.brief:
+        return visible(column.brief)
     return "\n".join(filter(None, (visible(column.title), visible(column.note))))
 
 
@@ -90,7 +100,7 @@ def _cell(cells: Sequence[Cell], place: int) -> Cell:
 
 
 def _text(cell: Cell, bars: bool) -> str:
-    text = visible(cell.text) + (f" {visible(cell.note)}" if cell.note else "")
+    text = visible(cell.brief) or visible(cell.text) + (f" {visible(cell.note)}" if cell.note else "")
     if bars and math.isfinite(cell.shade):
         return f"{text} {bar(abs(cell.shade), BAR)}".rstrip()
     return text

@@ -121,9 +121,7 @@ def attention_atlas(model: TokenModel, ask: requests.AttentionRequest, job: Job)
 
 def atlas_parts(atlas: Atlas) -> dict[str, Any]:
     """The static part and the numbers of its page."""
-    from heedful.reports import atlas_page
-
-    html, data = atlas_page.parts(atlas)
+    html, data = saved_results.atlas_parts(atlas)
     return {"html": html, "data": data}
 
 
@@ -135,7 +133,6 @@ def active_features(
 ) -> responses.FeatureActivity:
     """The features that are strongest on a text, by activation x length of the decoder row."""
     from heedful.features.reading.feature_pages import own_text
-    from heedful.reports.shading import level
 
     sae, site = dictionary.sae, dictionary.site(model)
     context, values, text = own_text(model, sae, site, ask.text)  # (T, F), (T,)
@@ -147,7 +144,7 @@ def active_features(
     for feature in (int(f) for f in order if most[f] > 0):
         own, at = values[:, feature], int(values[:, feature].argmax())
         top = dictionary.max_activation(feature)
-        shades = [level(float(value / own.max())) if value > 0 else 0 for value in own]
+        shares = [float(value / own.max()) if value > 0 else 0.0 for value in own]
         out.append(
             responses.ActiveFeature(
                 feature=feature,
@@ -155,7 +152,7 @@ def active_features(
                 share=None if top is None else float(own.max() / top),
                 token=pieces[at],
                 at=at,
-                html=_shaded(pieces, shades, at),
+                html=_shaded(pieces, shares, at),
             )
         )
     return responses.FeatureActivity(
@@ -167,16 +164,15 @@ def active_features(
     )
 
 
-def _shaded(pieces: Any, shades: list[int], here: int) -> str:
-    from heedful.reports.html_parts import esc
+def _shaded(pieces: Sequence[str], shares: Sequence[float], here: int) -> str:
+    from heedful.core.document import Piece
+    from heedful.reports.html import HtmlRenderer
 
-    out = []
-    for at, (piece, shade) in enumerate(zip(pieces, shades, strict=True)):
-        shown = esc(piece.replace("\n", "↵"))
-        out.append(
-            f'<mark class="any l{shade}{" here" if at == here else ""}">{shown}</mark>' if shade else shown
-        )
-    return "".join(out)
+    shown = (
+        Piece(piece.replace("\n", "↵"), share, here=at == here and share > 0)
+        for at, (piece, share) in enumerate(zip(pieces, shares, strict=True))
+    )
+    return "".join(HtmlRenderer("").piece(each, signed=False) for each in shown)
 
 
 def feature_page(
@@ -201,10 +197,11 @@ def feature_page(
 
 def feature_parts(saved: saved_results.SavedFeature) -> dict[str, Any]:
     """As it stands in the panel, where neighbours can be opened."""
-    from heedful.reports import feature_page as view
+    from heedful.reports import html, one_feature
 
-    html = view.feature(saved.page, 3, range(saved.width))
-    return {"html": html, "about": saved.about, "feature": saved.page.feature}
+    shown = one_feature.section(saved.feature, range(saved.width))
+    drawn = html.nodes_html([shown], 3, prefix="")  # the script of the page finds neighbours by their links
+    return {"html": drawn, "about": saved.about, "feature": saved.feature.feature}
 
 
 # --- steering --------------------------------------------------------------------------------------

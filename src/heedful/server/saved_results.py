@@ -11,38 +11,25 @@ the report, after heedful.io.json_codec has checked every value by the type it m
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from heedful.core.document import Island
 from heedful.core.errors import HeedfulError
 from heedful.core.target import Target
-from heedful.features.reading.feature_pages import Page
 from heedful.features.steering.results import Sides
 from heedful.heads.atlas import Atlas
 from heedful.heads.maps import MapAxis, Maps
 from heedful.io.files import write_file
 from heedful.io.json_codec import from_jsonable, json_object, json_text, to_jsonable
 from heedful.modalities.text import TextInput
-from heedful.reports import atlas_page, feature_page, sides_page
-from heedful.reports.comparison_page import component, document
-from heedful.reports.html_parts import esc
+from heedful.reports import html
+from heedful.reports.saved_feature import SavedFeature
 from heedful.server.run_view import RunView
 
 MAX_FILE_BYTES = 64 * 1024 * 1024  # bytes of a file that is opened
 FORMAT = 1
 MAPS = ("weights", "grads", "allowed")
-
-
-@dataclass(frozen=True)
-class SavedFeature:
-    """The page of a feature, and on what it was read."""
-
-    model: str
-    site: str
-    width: int  # features of the dictionary
-    about: str
-    page: Page
 
 
 # --- JSON ------------------------------------------------------------------------------------------
@@ -129,8 +116,15 @@ def load_atlas(folder: Path) -> tuple[Atlas, dict[str, Any]]:
 
 def atlas(folder: Path) -> RunView:
     result, ask = load_atlas(folder)
-    html, data = atlas_page.parts(result)
-    return RunView(lambda: html, lambda: atlas_page.page(result), result.to_dict, _question(ask), data)
+    shown, data = atlas_parts(result)
+    return RunView(lambda: shown, result.page, result.to_dict, _question(ask), data)
+
+
+def atlas_parts(result: Atlas) -> tuple[str, dict[str, Any]]:
+    """What is shown without scripts, and the numbers that scripts draw from: for a page that has more."""
+    made = result.document()
+    (island,) = (node for node in made.nodes if isinstance(node, Island))
+    return html.body(made, 2), dict(island.data)
 
 
 def _question(ask: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -149,21 +143,7 @@ def save_feature(saved: SavedFeature, folder: Path) -> None:
 def feature(folder: Path) -> RunView:
     kept = read(folder / "feature.json")
     result = from_jsonable(SavedFeature, kept)
-    title = f"Feature {result.page.feature}"
-    return RunView(
-        lambda: _feature_html(result, 2),
-        lambda: document(title, _feature_html(result, 1), style=component("features.css")),
-        lambda: kept,
-    )
-
-
-def _feature_html(saved: SavedFeature, size: int) -> str:
-    where = f"at <b>{esc(saved.site)}</b> of <b>{esc(saved.model)}</b>"
-    kicker = f'<p class="kicker">Dictionary of {saved.width:,} features {where}</p>'
-    title = f'<h{size} class="verdict">Feature {saved.page.feature}</h{size}>'
-    about = f'<ul class="sentences"><li>{esc(saved.about)}</li></ul>'
-    drawn = feature_page.feature(saved.page, size + 1)
-    return f"<header>{kicker}{title}{about}</header>\n{drawn}"
+    return RunView(lambda: html.body(result.document(), 2), result.page, lambda: kept)
 
 
 # --- a steer ---------------------------------------------------------------------------------------
@@ -176,7 +156,7 @@ def save_steer(result: Mapping[str, Any], folder: Path) -> None:
 def steer(folder: Path) -> RunView:
     data = read(folder / "steer.json")
     result = from_jsonable(Sides, data)
-    return RunView(lambda: sides_page.body(result, 2), lambda: sides_page.page(result), lambda: data)
+    return RunView(lambda: html.body(result.document(), 2), result.page, lambda: data)
 
 
 VIEWS: dict[str, Callable[[Path], RunView]] = {"steer": steer, "attention": atlas, "feature": feature}

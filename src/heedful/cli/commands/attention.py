@@ -11,10 +11,10 @@ import typer
 from heedful.cli import options as o
 from heedful.cli.commands import heads_ablation
 from heedful.cli.console import (
-    console,
     form,
     print_stderr,
     progress_bar,
+    put_document,
     put_json,
     read_input,
     silence_libraries,
@@ -24,6 +24,7 @@ from heedful.core.errors import HeedfulError
 
 if TYPE_CHECKING:
     from heedful.core.arrays import Floats
+    from heedful.heads.ablation.ablate_text import AblationResult
     from heedful.heads.atlas import Atlas
     from heedful.heads.top_links import Link
 
@@ -81,6 +82,7 @@ def attention(
     weights: Weights = False,
     as_json: o.AsJson = False,
     as_csv: AsCsv = False,
+    verbose: o.Verbose = False,
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
@@ -118,7 +120,8 @@ def attention(
             tokens = replace(tokens, notes=(*tokens.notes, result))
         atlas = tokens.words() if unit == "word" else tokens
         matrix = look.matrix(atlas)
-    _write(tokens, html)
+    if html:
+        write(html, _page(tokens, gone))
     _draw(atlas, look, figure, view)
     if shape == "json":
         without = {} if gone is None else {"without": gone.to_dict()}
@@ -126,8 +129,7 @@ def attention(
     elif shape == "csv":
         print(atlas.to_csv("weights" if weights else "heads"), end="")
     else:
-        heads_ablation.show(gone)
-        look.show(atlas, matrix)
+        look.show(atlas, matrix, gone, verbose)
     if not quiet:
         for path in filter(None, (html, figure)):
             print_stderr(f"wrote {path}")
@@ -180,25 +182,30 @@ class AttentionView:
         links = [asdict(link) for link in self.found(atlas, matrix)]
         return chosen | how | {"matrix": matrix.tolist(), "links": links}
 
-    def show(self, atlas: Atlas, matrix: Floats) -> None:
-        from heedful.reports.atlas_terminal import AtlasView, show
+    def show(self, atlas: Atlas, matrix: Floats, gone: AblationResult | None, verbose: bool) -> None:
+        """Above the maps of a model without some heads: what that did."""
+        from heedful.reports import ablation
+        from heedful.reports.atlas import AtlasView, document
 
         kind = None
         if self.head is None:
             where = "all layers" if self.layer is None else f"layer {self.layer}"
-            title = f"strongest links between words, {self.how} of {where}"
+            title = f"Strongest links between words, {self.how} of {where}"
         else:
             heads = atlas.stack(self.stack).heads
             kind = atlas.kinds(self.stack)[(self.layer or 0) * heads + self.head]
-            title = "its strongest links"
-        show(atlas, AtlasView(title, self.found(atlas, matrix), self.stack, kind), console())
+            title = "Its strongest links"
+        view = AtlasView(title, self.found(atlas, matrix), self.stack, kind)
+        first = () if gone is None else ablation.summary(gone)
+        put_document(document(atlas, view, first, numbers=False), verbose)
 
 
-def _write(tokens: Atlas, html: Path | None) -> None:
-    if html:
-        from heedful.reports.atlas_page import page
+def _page(tokens: Atlas, gone: AblationResult | None) -> str:
+    """Both levels, tokens and words, are in it."""
+    from heedful.reports import ablation, html
+    from heedful.reports.atlas import document
 
-        write(html, page(tokens))  # both levels are in it
+    return html.page(document(tokens, first=() if gone is None else ablation.summary(gone)))
 
 
 def _draw(atlas: Atlas, look: AttentionView, figure: Path | None, view: str | None) -> None:

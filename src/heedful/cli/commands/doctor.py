@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from heedful.cli import options as o
 from heedful.cli.console import (
-    console,
     progress_bar,
+    put_document,
     put_json,
     silence_libraries,
 )
@@ -30,6 +30,6 @@ def doctor(model: o.ModelName, as_json: o.AsJson = False, allow_pickle: o.Pickle
     if as_json:
         put_json({**facts, "methods": methods})
         return
-    from heedful.reports.doctor_terminal import render
+    from heedful.reports.doctor import document
 
-    console().print(render(facts, methods))
+    put_document(document(facts, methods))

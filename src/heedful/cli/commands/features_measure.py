@@ -7,7 +7,15 @@ from typing import Annotated, Any
 
 from heedful.cli import options as o
 from heedful.cli.commands.features_texts import TextsOrZoo, texts_for
-from heedful.cli.console import console, print_stderr, progress_bar, put_json, silence_libraries, write
+from heedful.cli.console import (
+    console,
+    print_stderr,
+    progress_bar,
+    put_document,
+    put_json,
+    silence_libraries,
+    write,
+)
 from heedful.core.errors import HeedfulError
 
 SAE_HELP = "A folder written by heedful features train, or zoo:lm."
@@ -100,7 +108,7 @@ def measure(
 def _show(found: Any, noises: dict[str, Any]) -> None:
     from rich.table import Table
 
-    from heedful.reports.splitting_page import shown
+    from heedful.reports.measured import ranged
 
     about, out = found.about, console()
     out.print(
@@ -116,7 +124,7 @@ def _show(found: Any, noises: dict[str, Any]) -> None:
         beside = [form.format(found.controls[c][name]) if name in found.controls[c] else "" for c in controls]
         over = noises.get(name)
         last = [f"{form.format(over.mean)} ({form.format(over.sd)})"] if over else []
-        table.add_row(name, shown(figure, share), *beside, *last)
+        table.add_row(name, ranged(figure, share), *beside, *last)
     out.print(table)
     if found.loss:
         text = ", ".join(f"{name} {value:.3f}" for name, value in found.loss.items() if name != "identity")
@@ -137,6 +145,7 @@ def split(
     trees: Trees = 12,
     seed: o.Seed = 0,
     as_json: o.AsJson = False,
+    verbose: o.Verbose = False,
 ) -> None:
     """Show how features split into finer ones in wider SAEs.
 
@@ -150,24 +159,18 @@ def split(
     from heedful.features.measures.splitting import split as run
 
     result = run([heedful.SAE.load(folder) for folder in saes], alike, seed)
-    if html:
-        from heedful.reports.splitting_page import page
+    from heedful.reports.splitting import document
 
-        write(html, page(result, [str(folder) for folder in saes], trees))
+    shown = document(result, [str(folder) for folder in saes], trees)
+    if html:
+        from heedful.reports.html import page
+
+        write(html, page(shown))
         print_stderr(f"the trees are in {html}")
     if as_json:
         put_json({"saes": [str(folder) for folder in saes], **result.to_dict(trees)})
         return
-    from rich.table import Table
-
-    from heedful.reports.splitting_page import shown
-
-    steps = [result.figures(number) for number in range(len(result.steps))]
-    heads = ["", *(f"{a:,} to {b:,}" for a, b in zip(result.widths, result.widths[1:], strict=False))]
-    table = Table(*heads, box=None, pad_edge=False)
-    for name in steps[0]:
-        table.add_row(name, *(shown(step[name], share=name != "children") for step in steps))
-    console().print(table)
+    put_document(shown, verbose)
 
 
 def compare(
@@ -223,11 +226,11 @@ def compare(
         return
     from rich.table import Table
 
-    from heedful.reports.splitting_page import shown
+    from heedful.reports.measured import ranged
 
     table = Table("", "median of the best correlation (95 %)", box=None, pad_edge=False)
     for name, figure in result.figures.items():
-        table.add_row(name, shown(figure))
+        table.add_row(name, ranged(figure))
     console().print(table)
     if units := result.about["neurons"]:
         print_stderr(f"neurons: {units[0]} against {units[1]}")

@@ -80,7 +80,7 @@ def _counts(words: str) -> tuple[int, ...]:
 def _show(found: Any) -> None:
     from rich.table import Table
 
-    from heedful.reports.splitting_page import shown
+    from heedful.reports.measured import ranged
 
     out = console()
     out.print(f"{found.texts:,} texts, {len(found.labels)} labels: {', '.join(found.labels)}")
@@ -89,11 +89,11 @@ def _show(found: Any) -> None:
     for name in ("accuracy (95 %)", *found.controls, "chosen"):
         table.add_column(name)
     for k, figure in found.features.items():
-        beside = [shown(found.controls[name][k], True) for name in found.controls]
+        beside = [ranged(found.controls[name][k], True) for name in found.controls]
         name = f"{k} feature{'s' if k > 1 else ''}"
-        table.add_row(name, shown(figure, True), *beside, "; ".join(map(_names, found.chosen[k])))
+        table.add_row(name, ranged(figure, True), *beside, "; ".join(map(_names, found.chosen[k])))
     for name, figure in found.whole.items():
-        table.add_row(name, shown(figure, True))
+        table.add_row(name, ranged(figure, True))
     out.print(table)
     for line in found.notes:
         out.print(line)

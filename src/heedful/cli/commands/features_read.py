@@ -9,15 +9,15 @@ from typing import Annotated, Any
 from heedful.cli import options as o
 from heedful.cli.commands.features_texts import TextsOrZoo, texts_for
 from heedful.cli.console import (
-    console,
     print_stderr,
     progress_bar,
+    put_document,
     put_json,
     silence_libraries,
     write,
 )
 from heedful.core.errors import HeedfulError
-from heedful.core.numbers import duration, with_interval
+from heedful.core.numbers import duration
 
 SAE_HELP = "Folder of an SAE made by heedful features train, SAELens or dictionary-learning; or zoo:lm."
 Folder = Annotated[Path, o.argument(metavar="SAE", help=SAE_HELP)]
@@ -66,6 +66,7 @@ def page(
     text_column: o.TextColumn = "text",
     seed: o.Seed = 0,
     as_json: o.AsJson = False,
+    verbose: o.Verbose = False,
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
@@ -102,8 +103,7 @@ def page(
     if as_json:
         put_json({"page": str(html), **result.to_dict()})
         return
-    show([one.interpretation for one in result], {one.feature: one.reading.rate for one in result})
-    _noted(result.readings.notes)
+    put_document(result.document(), verbose)
     print_stderr(f"{html}: {len(result)} features, in {duration(time.monotonic() - started)}")
 
 
@@ -123,6 +123,7 @@ def interpret(
     text_column: o.TextColumn = "text",
     seed: o.Seed = 0,
     as_json: o.AsJson = False,
+    verbose: o.Verbose = False,
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
@@ -176,7 +177,9 @@ def interpret(
     if as_json:
         put_json(_document(readings, result, chat))
         return
-    show(result, {r.feature: r.rate for r in readings})
+    from heedful.reports.feature import interpretations
+
+    put_document(interpretations(result, {r.feature: r.rate for r in readings}), verbose)
     _noted(readings.notes)
     if chat is not None:
         print_stderr(f"{chat.model}: {chat.cost}")
@@ -269,36 +272,6 @@ def _document(readings: Any, found: Any, chat: Any) -> dict[str, Any]:
         "features": [one.to_dict() for one in found],
         "cost": chat.cost.to_dict() if chat else None,
     }
-
-
-def show(found: list[Any], rates: dict[int, float]) -> None:
-    """A table with one row per feature, and the means beside their controls below."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from heedful.features.interpretation.interpret import together
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("feature", "fires on", "accuracy", "Pearson", "p", "shuffled"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("said to fire on", overflow="fold")
-    for one in found:
-        cells = ["–"] * 4
-        if one.scores is not None:
-            other = one.controls.get("shuffled")
-            linear, right = one.scores.pearson, one.scores.detection
-            cells = [f"{right.value:.2f}", f"{linear.value:.2f}", f"{linear.p:.3f}"]
-            cells.append(f"{other.detection.value:.2f}" if other else "–")
-        result = one.explanation.text if one.scores is not None else "; ".join(one.notes)
-        table.add_row(str(one.feature), f"{100 * rates[one.feature]:.3g} %", *cells, Text(_visible(result)))
-    console().print(table)
-    names = {"": "explanations", "shuffled": "of another feature", "permuted": "on shuffled activations"}
-    for who, scores in together(found).items():
-        text = ", ".join(
-            f"{measure} {with_interval(score.value, score.low, score.high)}"
-            for measure, score in scores.items()
-        )
-        print(f"{names[who]}: {text.replace('detection', 'balanced accuracy')}")
 
 
 def _noted(notes: tuple[str, ...]) -> None:

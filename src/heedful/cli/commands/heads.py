@@ -10,7 +10,7 @@ import typer
 
 from heedful.cli import options as o
 from heedful.cli.commands import heads_ablation
-from heedful.cli.console import console, form, progress_bar, put_csv, put_json, silence_libraries
+from heedful.cli.console import form, print_stderr, progress_bar, put_result, silence_libraries
 from heedful.core.progress import Report
 
 if TYPE_CHECKING:
@@ -52,8 +52,10 @@ def induction(
     draws: Draws = 8,
     margin: Margin = 0.1,
     seed: o.Seed = 0,
+    html: o.Html = None,
     as_json: o.AsJson = False,
     as_csv: AsCsv = False,
+    verbose: o.Verbose = False,
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
@@ -69,12 +71,11 @@ def induction(
     how = form(as_json, as_csv)
     silence_libraries()
     from heedful.heads.roles.induction import induction as measure
-    from heedful.reports.heads_terminal import show_induction
 
     def run(loaded: TokenModel, progress: Report) -> Any:
         return measure(loaded, period=period, draws=draws, seed=seed, margin=margin, progress=progress)
 
-    _put(_measured(model, run, quiet, allow_pickle), how, show_induction)
+    _put(_measured(model, run, quiet, allow_pickle), how, html, verbose, quiet)
 
 
 @app.command()
@@ -83,8 +84,10 @@ def syntax(
     model: o.Model = "zoo:sentiment",
     least: Least = 20,
     seed: o.Seed = 0,
+    html: o.Html = None,
     as_json: o.AsJson = False,
     as_csv: AsCsv = False,
+    verbose: o.Verbose = False,
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
@@ -100,14 +103,13 @@ def syntax(
     silence_libraries()
     from heedful.heads.roles import conllu
     from heedful.heads.roles.syntax import syntax as measure
-    from heedful.reports.heads_terminal import show_syntax
 
     sentences = conllu.read(file)  # its mistakes are told before the model is loaded
 
     def run(loaded: TokenModel, progress: Report) -> Any:
         return measure(loaded, sentences, least=least, seed=seed, progress=progress)
 
-    _put(_measured(model, run, quiet, allow_pickle), how, show_syntax)
+    _put(_measured(model, run, quiet, allow_pickle), how, html, verbose, quiet)
 
 
 @app.command()
@@ -115,8 +117,10 @@ def bias(
     model: o.Model = "zoo:lm",
     templates: Templates = None,
     seed: o.Seed = 0,
+    html: o.Html = None,
     as_json: o.AsJson = False,
     as_csv: AsCsv = False,
+    verbose: o.Verbose = False,
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
@@ -134,14 +138,13 @@ def bias(
     silence_libraries()
     from heedful.heads.roles import bias_templates as built
     from heedful.heads.roles.pronoun_bias import bias as measure
-    from heedful.reports.heads_terminal import show_bias
 
     rows = built.read(templates)
 
     def run(loaded: TokenModel, progress: Report) -> Any:
         return measure(loaded, rows, seed=seed, progress=progress)
 
-    _put(_measured(model, run, quiet, allow_pickle), how, show_bias)
+    _put(_measured(model, run, quiet, allow_pickle), how, html, verbose, quiet)
 
 
 def _measured(name: str, run: Callable[[Any, Report], Any], quiet: bool, allow_pickle: bool) -> Any:
@@ -152,10 +155,7 @@ def _measured(name: str, run: Callable[[Any, Report], Any], quiet: bool, allow_p
         return run(model, say)
 
 
-def _put(found: Any, how: str, show: Callable[[Any, Any], None]) -> None:
-    if how == "json":
-        put_json(found.to_dict())
-    elif how == "csv":
-        put_csv(found.table())
-    else:
-        show(found, console())
+def _put(found: Any, how: str, html: Path | None, verbose: bool, quiet: bool) -> None:
+    put_result(found, how, html, verbose)
+    if html and not quiet:
+        print_stderr(f"wrote {html}")

@@ -9,15 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from heedful.cli import options as o
-from heedful.cli.console import (
-    console,
-    form,
-    print_stderr,
-    progress_bar,
-    put_csv,
-    put_json,
-    silence_libraries,
-)
+from heedful.cli.console import form, print_stderr, progress_bar, put_result, silence_libraries
 from heedful.core.progress import Report
 
 if TYPE_CHECKING:
@@ -55,8 +47,10 @@ def importance(
     limit: o.FirstTexts = None,
     seed: o.Seed = 0,
     long: o.SkipOrCut = "truncate",
+    html: o.Html = None,
     as_json: o.AsJson = False,
     as_csv: AsCsv = False,
+    verbose: o.Verbose = False,
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
@@ -75,7 +69,6 @@ def importance(
     silence_libraries()
     texts, labels, left = read(file, text_column, label_column, limit)
     from heedful.heads.ablation.importance import head_importance
-    from heedful.reports.ablation_terminal import show_importance
 
     def run(loaded: TokenModel, means: Any, progress: Report) -> Any:
         return head_importance(
@@ -93,7 +86,7 @@ def importance(
         )
 
     result = _measured(model, texts, how, run, quiet, allow_pickle)
-    _put(result, shape, show_importance, left, quiet)
+    _put(result, shape, left, html, verbose, quiet)
 
 
 def prune(
@@ -110,8 +103,10 @@ def prune(
     limit: o.FirstTexts = None,
     seed: o.Seed = 0,
     long: o.SkipOrCut = "truncate",
+    html: o.Html = None,
     as_json: o.AsJson = False,
     as_csv: AsCsv = False,
+    verbose: o.Verbose = False,
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
@@ -132,7 +127,6 @@ def prune(
     silence_libraries()
     texts, labels, left = read(file, text_column, label_column, limit)
     from heedful.heads.ablation.pruning import prune_heads
-    from heedful.reports.ablation_terminal import show_pruning
 
     def run(loaded: TokenModel, means: Any, progress: Report) -> Any:
         return prune_heads(
@@ -152,7 +146,7 @@ def prune(
         )
 
     result = _measured(model, texts, how, run, quiet, allow_pickle)
-    _put(result, shape, show_pruning, left, quiet)
+    _put(result, shape, left, html, verbose, quiet)
 
 
 def read(
@@ -202,14 +196,6 @@ def removing(
     return result, ablated(model, heads, how, means=means)
 
 
-def show(found: AblationResult | None) -> None:
-    """Above the maps of the model without these heads."""
-    if found is not None:
-        from heedful.reports.ablation_terminal import show_without
-
-        show_without(found, console())
-
-
 def _measured(
     name: str, texts: list[str], how: str, run: Callable[..., Any], quiet: bool, allow_pickle: bool
 ) -> Any:
@@ -224,15 +210,13 @@ def _measured(
         return run(model, means, say)
 
 
-def _put(found: Any, shape: str, show: Callable[[Any, Any], None], left: list[str], quiet: bool) -> None:
-    if shape == "json":
-        put_json(found.to_dict() | {"left_out": left})
-    elif shape == "csv":
-        put_csv(found.table())
-    else:
-        show(found, console())
-    if not quiet:
-        for line in left[:5]:
-            print_stderr(line)
-        if len(left) > 5:
-            print_stderr(f"and {len(left) - 5} more rows")
+def _put(found: Any, shape: str, left: list[str], html: Path | None, verbose: bool, quiet: bool) -> None:
+    put_result(found, shape, html, verbose, left_out=left)
+    if quiet:
+        return
+    if html:
+        print_stderr(f"wrote {html}")
+    for line in left[:5]:
+        print_stderr(line)
+    if len(left) > 5:
+        print_stderr(f"and {len(left) - 5} more rows")

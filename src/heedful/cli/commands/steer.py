@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from heedful.cli import options as o
 from heedful.cli.console import (
-    console,
     print_stderr,
     progress_bar,
-    put_json,
+    put_result,
     read_text,
     reproduce,
     silence_libraries,
-    write,
 )
 from heedful.cli.typed_command import typed
 from heedful.core.errors import HeedfulError
@@ -72,6 +70,7 @@ def steer(
     seed: o.Seed = 0,
     html: o.Html = None,
     as_json: o.AsJson = False,
+    verbose: o.Verbose = False,
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
@@ -120,16 +119,7 @@ def steer(
         loaded = _loaded(model, allow_pickle)
         result = _swept(loaded, wish, say) if sweep else _written(loaded, wish)
         result = _told(loaded, wish, result)
-    if html:
-        from heedful.reports import sides_page, steer_page
-
-        write(html, steer_page.page(result) if sweep else sides_page.page(result))
-    if as_json:
-        put_json(result.to_dict())
-    else:
-        from heedful.reports import steer_terminal
-
-        (steer_terminal.show_sweep if sweep else steer_terminal.show_sides)(result, console())
+    put_result(result, "json" if as_json else "text", html, verbose)
     if html and not quiet:
         print_stderr(f"wrote {html}")
     reproduce(wish["command"], quiet)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ from torch import Tensor
 
 from heedful.core.errors import HeedfulError
 from heedful.core.evidence import MeasuredValue
-from heedful.core.result import NotebookRepr
+from heedful.core.result import Result
 from heedful.features.measures.sparsity import ratio
 from heedful.features.sae.autoencoder import SAE
 from heedful.io.json_codec import to_jsonable
@@ -49,8 +49,10 @@ class WidthStep:
 
 
 @dataclass(frozen=True, eq=False)
-class Splitting(NotebookRepr):
+class Splitting(Result):
     """A forest over widths."""
+
+    kind: ClassVar[str] = "splitting"
 
     widths: tuple[int, ...]
     steps: tuple[WidthStep, ...]

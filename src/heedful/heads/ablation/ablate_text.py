@@ -11,12 +11,12 @@ Cost: 2 forwards for the predictions, 2 + draws for the metric.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from heedful.core.errors import HeedfulError
-from heedful.core.result import NotebookRepr
+from heedful.core.result import Result
 from heedful.heads.ablation.ablate import (
     Anatomy,
     Means,
@@ -41,8 +41,10 @@ Prediction = tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True)
-class AblationResult(NotebookRepr):
+class AblationResult(Result):
     """What removing some heads did to one text."""
+
+    kind: ClassVar[str] = "ablation"
 
     heads: tuple[str, ...]
     of: int  # how many heads there are

@@ -82,7 +82,7 @@ def head_importance(
     drops = drops_of(gaps[:, : len(sets)], names, seed)
     return Importance(
         model=loaded.name,
-        kind=loaded.kind,
+        model_kind=loaded.kind,
         how=how,
         level=level,
         metric=chosen,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from heedful.core.result import NotebookRepr
+from heedful.core.result import Result
 from heedful.io.json_codec import to_jsonable
 from heedful.stats.intervals import Interval
 
@@ -53,11 +53,13 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Importance(NotebookRepr):
+class Importance(Result):
     """Every head's (or layer's) worth on these texts."""
 
+    kind: ClassVar[str] = "importance"
+
     model: str
-    kind: str
+    model_kind: str
     how: str
     level: str
     metric: str

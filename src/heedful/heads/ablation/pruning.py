@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable
 from heedful.core.progress import Report, counting
-from heedful.core.result import NotebookRepr
+from heedful.core.result import Result
 from heedful.heads.ablation.ablate import Anatomy, Means, check_how
 from heedful.heads.ablation.importance import checked_metric, differences, units_of
 from heedful.heads.ablation.task_metrics import Heads, Task, measure, prepare
@@ -56,8 +56,10 @@ class PruningStep:
 
 
 @dataclass(frozen=True)
-class Pruning(NotebookRepr):
+class Pruning(Result):
     """The curve, on texts that had no part in the choice."""
+
+    kind: ClassVar[str] = "pruning"
 
     model: str
     how: str

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ import numpy.typing as npt
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.progress import Report
-from heedful.core.result import NotebookRepr
+from heedful.core.result import Result
 from heedful.io.json_codec import to_jsonable
 from heedful.stats.intervals import Band, Interval, student
 
@@ -73,8 +73,10 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class Induction(NotebookRepr):
+class Induction(Result):
     """Every head's scores, layer by layer."""
+
+    kind: ClassVar[str] = "induction"
 
     model: str
     period: int

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,7 @@ import numpy.typing as npt
 from heedful.core.arrays import Floats, Span
 from heedful.core.errors import HeedfulError
 from heedful.core.progress import Report
-from heedful.core.result import NotebookRepr
+from heedful.core.result import Result
 from heedful.heads.roles.bias_templates import Template, Variant, variant
 from heedful.io.json_codec import to_jsonable
 from heedful.modalities.text import TextInput
@@ -77,7 +77,11 @@ class Preference:
 
 
 @dataclass(frozen=True)
-class Bias(NotebookRepr):
+class Bias(Result):
+    """How attention from a pronoun moves with the pronoun, head by head."""
+
+    kind: ClassVar[str] = "bias"
+
     model: str
     templates: int
     seed: int

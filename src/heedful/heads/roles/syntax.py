@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,7 @@ import numpy.typing as npt
 from heedful.core.arrays import Floats, Span
 from heedful.core.errors import HeedfulError
 from heedful.core.progress import Report
-from heedful.core.result import NotebookRepr
+from heedful.core.result import Result
 from heedful.heads.roles.conllu import Sentence
 from heedful.io.json_codec import to_jsonable
 from heedful.modalities.text import TextInput
@@ -79,8 +79,10 @@ class Relation:
 
 
 @dataclass(frozen=True, eq=False)
-class Syntax(NotebookRepr):
+class Syntax(Result):
     """Accuracy of every head, and the best for each relation."""
+
+    kind: ClassVar[str] = "syntax"
 
     model: str
     sentences: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from heedful.core.charts import BandCurves, Bars, Chart, Curves, Forest
+from heedful.core.charts import BandCurves, Bars, Chart, Curves, Forest, Histogram
 from heedful.core.numbers import fixed, short, with_interval
 from heedful.reports.charts.forest_scatter import directed
 from heedful.reports.charts.sparkline import reach, sparkline
@@ -24,19 +24,24 @@ def chart_lines(chart: Chart, width: int) -> list[str]:
         return _band_curves(chart)
     if isinstance(chart, Bars):
         return _bars(chart)
+    if isinstance(chart, Histogram):
+        return _histogram(chart)
     return []
 
 
 def _forest(chart: Forest, width: int) -> list[str]:
     """├──●──┤ on one scale, a line │ at the reference."""
-    numbers = [with_interval(one.value, one.low, one.high, fixed) for one in chart.lines]
+    values = [v for one in chart.lines for v in (one.value, one.low, one.high, chart.reference)]
+    low, high = reach([values])
+    spread = (high - low) or 1.0
+    decimals = min(6, max(2, 2 - math.floor(math.log10(spread))))  # neighbours must differ
+    numbers = [
+        with_interval(one.value, one.low, one.high, lambda v: fixed(v, decimals)) for one in chart.lines
+    ]
     tail = max(map(len, numbers), default=0)
     most = width - tail - 4 - MIN_ROOM  # a longer name has a line of its own
     names = max((len(one.label) for one in chart.lines if len(one.label) <= most), default=0)
     room = max(MIN_ROOM, min(40, width - names - tail - 4))
-    values = [v for one in chart.lines for v in (one.value, one.low, one.high, chart.reference)]
-    low, high = reach([values])
-    spread = (high - low) or 1.0
 
     def at(value: float) -> int:
         return round((value - low) / spread * (room - 1))
@@ -108,3 +113,13 @@ def _bars(chart: Bars) -> list[str]:
     ]
     return [*lines, directed(chart.y, chart.better)]
 
+
+def _histogram(chart: Histogram) -> list[str]:
+    """Counts on a logarithmic scale; neighbours are added where there are many."""
+    if not any(chart.counts):
+        return []
+    step = max(1, math.ceil(len(chart.counts) / MOST_POINTS))
+    counts = [sum(chart.counts[at : at + step]) for at in range(0, len(chart.counts), step)]
+    heights = [math.log10(count + 1) for count in counts]
+    line = sparkline(heights, 0.0, max(heights))
+    return [f"{short(chart.edges[0])} {line} {short(chart.edges[-1])}  {chart.x}"]

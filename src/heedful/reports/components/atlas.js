@@ -23,7 +23,7 @@ const views = { links: linksView(state, tell), grid: { element: grids, show: asy
 const NAMES = { links: "Head view", grid: "All heads", matrix: "Matrix" };
 
 // Tabs
-const tabs = make("div", { className: "tabs", role: "tablist", aria: { label: "Views" } });
+const tabs = make("div", { className: "view-tabs", role: "tablist", aria: { label: "Views" } });
 const panels = make("div", { className: "panels" });
 for (const [name, label] of Object.entries(NAMES)) {
   const tab = make("button", { type: "button", className: "tab", id: `tab-${name}`, textContent: label, role: "tab", aria: { controls: `panel-${name}` }, data: { view: name } });

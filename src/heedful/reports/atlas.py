@@ -1,0 +1,355 @@
+"""An atlas of attention as a document: what the heads do, the strongest links, every head as a picture.
+
+Without scripts it is complete: a picture of every head with its kind and its mass on special tokens, the
+kinds, which heads look alike, and the notes. The script adds the head view, the matrix of one head and
+saving. It draws from the numbers in the page (heedful.reports.atlas_numbers) and opens only the heads it
+shows. In a terminal a picture is one letter: the kind of the head.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from heedful.core.arrays import Floats
+from heedful.core.document import (
+    Bullets,
+    Cell,
+    Column,
+    Document,
+    Facts,
+    Fold,
+    Group,
+    Headline,
+    Island,
+    Node,
+    Only,
+    Paragraph,
+    Row,
+    Section,
+    Span,
+    Table,
+    nodes,
+)
+from heedful.core.numbers import fixed, percent, short
+from heedful.heads.atlas import Atlas
+from heedful.heads.kinds import KINDS, HeadKind
+from heedful.heads.maps import Maps
+from heedful.heads.top_links import Link, strongest
+from heedful.reports import atlas_image
+from heedful.reports.atlas_data import Packed
+from heedful.reports.atlas_layout import layouts
+from heedful.reports.atlas_numbers import Level, island_data, packed_levels
+from heedful.reports.notes import note_lines
+from heedful.reports.prediction import predictions
+
+STACKS = {"self": "Self-attention", "decoder": "Decoder self-attention", "cross": "Cross-attention"}
+LETTERS = dict(
+    zip(KINDS, ("P", "N", "S", "F", "D", ".", "V", "B", "~", "-"), strict=True)  # in the order of KINDS
+)
+LETTER = "One letter per head, explained below; layers and heads count from 0."
+QUOTE = 400  # characters of the text that are repeated
+FEW = 8  # heads per layer up to which pictures are larger
+LINKS = 10
+
+
+@dataclass(frozen=True)
+class AtlasView:
+    """What is shown closely: the links of one matrix, and the head it is of."""
+
+    title: str
+    links: Sequence[Link]
+    stack: str = "self"
+    head: HeadKind | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Sheet:
+    """What is said about one stack, computed once."""
+
+    maps: Maps
+    unit: str
+    kinds: list[HeadKind]  # layer-major
+    mass: Floats | None  # (L, H) on special tokens; None where there are none
+    alike: float  # that mass for a head with uniform attention
+
+    @property
+    def name(self) -> str:
+        return STACKS.get(self.maps.stack, self.maps.stack)
+
+
+def document(
+    atlas: Atlas, view: AtlasView | None = None, first: Sequence[Node] = (), numbers: bool = True
+) -> Document:
+    """`view`: the one stack that is shown, and its links; by default all stacks, and the links of the first.
+    `first` is put in front. A terminal does not need the `numbers` that scripts draw from."""
+    sheets, levels = _sheets(atlas, view), packed_levels(atlas) if numbers else []
+    chosen = view or AtlasView("Strongest links between words, mean of all heads", _mean_links(atlas))
+    leads = (
+        Only("html", (Paragraph(_lead(sheets), "soft"),)),
+        Only("terminal", (Paragraph(LETTER, "soft"),)),
+    )
+    grids = Section("Every head", (*leads, *_stacks(sheets)), name="grids")
+    return Document(
+        title_of(atlas),
+        nodes(
+            first,
+            _headline(atlas),
+            Paragraph(_quoted(atlas.x.text), "quote"),
+            Bullets((*map(_about, sheets), *_others(atlas, view), _limits())),
+            Island("atlas", _data(atlas, sheets, levels), (grids,)),
+            _kinds(sheets),
+            _links(chosen),
+            _scores(sheets),
+            layouts(atlas, STACKS),
+            _notes(atlas),
+            _stored(levels) if levels else None,
+            _made(atlas),
+        ),
+    )
+
+
+def title_of(atlas: Atlas) -> str:
+    return f"Attention of {atlas.model.get('name', 'a model')}"
+
+
+def _sheets(atlas: Atlas, view: AtlasView | None) -> list[Sheet]:
+    return [
+        Sheet(
+            maps,
+            atlas.unit,
+            atlas.kinds(maps.stack),
+            atlas.special_mass(maps.stack) if any(maps.keys.special) else None,
+            atlas.special_share(maps.stack),
+        )
+        for maps in atlas.stacks
+        if view is None or maps.stack == view.stack
+    ]
+
+
+def _others(atlas: Atlas, view: AtlasView | None) -> list[str]:
+    """Stacks that are not shown."""
+    names = [maps.stack for maps in atlas.stacks if view is not None and maps.stack != view.stack]
+    return [f"There is more: --stack {', --stack '.join(names)}."] if names else []
+
+
+def _data(atlas: Atlas, sheets: Sequence[Sheet], levels: Sequence[Level]) -> dict[str, object]:
+    kinds = {sheet.maps.stack: sheet.kinds for sheet in sheets}
+    masses = {sheet.maps.stack: sheet.mass for sheet in sheets if sheet.mass is not None}
+    return island_data(title_of(atlas), kinds, masses, levels)
+
+
+# --- the answer ------------------------------------------------------------------------------------
+
+
+def _headline(atlas: Atlas) -> Headline:
+    source = ("Attention of ", Span(str(atlas.model.get("name", "a model")), "strong"))
+    ranked = predictions(atlas.model)
+    if not ranked:
+        return Headline("Every head on one text", source=source)
+    label, value, share = ranked[0]
+    return Headline(label, value, share, source)
+
+
+def _quoted(text: str) -> str:
+    return text if len(text) <= QUOTE else text[:QUOTE] + " …"
+
+
+def _about(sheet: Sheet) -> str:
+    maps = sheet.maps
+    size = f"{maps.layers} × {maps.heads} heads, {len(maps.queries):,} × {len(maps.keys):,} {sheet.unit}s"
+    line = f"{sheet.name}{', causal' if maps.causal else ''}: {size}. {_common(sheet)}"
+    if sheet.mass is None:
+        return line
+    return (
+        f"{line} Words give {percent(float(sheet.mass.mean()))} of their attention to special tokens, mean "
+        f"over heads; uniform attention would give them {percent(sheet.alike)}."
+    )
+
+
+def _common(sheet: Sheet) -> str:
+    """The kinds that most heads are of."""
+    counts = sorted(_groups(sheet).items(), key=lambda item: -len(item[1]))
+    return "Most common: " + ", ".join(f"{name} ({len(heads)})" for name, heads in counts[:3]) + "."
+
+
+def _limits() -> str:
+    return (
+        "A weight says where a head looks, not what that does to the answer: an attention map alone is not "
+        "evidence for a reason."
+    )
+
+
+def _mean_links(atlas: Atlas) -> list[Link]:
+    """Of the first stack, all heads and layers together."""
+    maps = atlas.stacks[0]
+    means = [each.weights.mean(axis=(0, 1), dtype=float) for each in (maps, atlas.uniform().stacks[0])]
+    return strongest(maps, *means, LINKS)
+
+
+def _links(view: AtlasView) -> Section:
+    lead = "Uniform: the same number if every head had uniform attention."
+    inside: list[Node] = []
+    title = view.title
+    if view.head is not None:
+        scores = "  ".join(f"{name} {fixed(score)}" for name, score in view.head.scores.items())
+        title = f"layer {view.head.layer} head {view.head.head}: {view.head.kind}"
+        inside.append(
+            Paragraph(f"{scores} (0: as with uniform attention, which is broad 1; 1: all of it)", "soft")
+        )
+        inside.append(Paragraph(view.title))
+    if not view.links:
+        return Section(title, (*inside, Paragraph("There are no two words to link.")))
+    most = max(link.weight for link in view.links) or 1.0
+    rows = [
+        Row(
+            (
+                Cell(link.source.strip() or "␣"),
+                Cell(f"→ {link.goal.strip() or '␣'}"),
+                Cell(short(link.weight), shade=link.weight / most, signed=False, value=link.weight),
+                Cell(short(link.uniform), value=link.uniform),
+            )
+        )
+        for link in view.links
+    ]
+    columns = (Column("from"), Column("to", words=True), Column("weight"), Column("uniform"))
+    return Section(title, (*inside, Table(title, columns, tuple(rows), bars=True, style="links-table")), lead)
+
+
+# --- every head ------------------------------------------------------------------------------------
+
+
+def _lead(sheets: Sequence[Sheet]) -> str:
+    lead = (
+        "Rows of a picture: what looks; columns: what is looked at. Strength is the square root of the mean "
+        "weight of a block, relative to the strongest of that head. Layers and heads count from 0."
+    )
+    if any(sheet.mass is not None for sheet in sheets):
+        lead += " The share is what words give to special tokens."
+    return lead
+
+
+def _stacks(sheets: Sequence[Sheet]) -> list[Group]:
+    out = []
+    for sheet in sheets:
+        table: Node = _grid(sheet)
+        inside = Section(sheet.name, (table,)) if len(sheets) > 1 else table
+        out.append(Group((inside,), "stack", {"stack": sheet.maps.stack}))
+    return out
+
+
+def _grid(sheet: Sheet) -> Table:
+    maps, most = sheet.maps, atlas_image.side(sheet.maps.layers * sheet.maps.heads)
+    columns = [Column("layer"), *(Column(f"head {head}", brief=str(head)) for head in range(maps.heads))]
+    if sheet.mass is not None:
+        columns.append(Column("mean", "on special tokens", "special"))
+    rows = []
+    for layer in range(maps.layers):
+        kinds = sheet.kinds[layer * maps.heads : (layer + 1) * maps.heads]
+        cells = [_picture(sheet, kind, most) for kind in kinds]
+        last = [Cell(percent(float(sheet.mass[layer].mean())))] if sheet.mass is not None else []
+        rows.append(Row((Cell(str(layer)), *cells, *last)))
+    style = "heads few" if maps.heads <= FEW else "heads"
+    return Table(f"{sheet.name}, every head", tuple(columns), tuple(rows), style=style)
+
+
+def _picture(sheet: Sheet, kind: HeadKind, most: int) -> Cell:
+    weights = sheet.maps.weights[kind.layer, kind.head]
+    picture = base64.b64encode(atlas_image.png(atlas_image.strengths(weights, most))).decode()
+    share = "" if sheet.mass is None else percent(float(sheet.mass[kind.layer, kind.head]))
+    return Cell(
+        kind.kind,
+        share,
+        picture=picture,
+        alt=f"layer {kind.layer}, head {kind.head}",
+        brief=LETTERS[kind.kind],
+        data={"layer": str(kind.layer), "head": str(kind.head)},
+    )
+
+
+def _groups(sheet: Sheet) -> dict[str, list[tuple[int, int]]]:
+    groups: dict[str, list[tuple[int, int]]] = {}
+    for kind in sheet.kinds:
+        groups.setdefault(kind.kind, []).append((kind.layer, kind.head))
+    return groups
+
+
+def _kinds(sheets: Sequence[Sheet]) -> Section:
+    """How many heads do what."""
+    several, rows = len(sheets) > 1, []
+    for sheet in sheets:
+        for name, heads in sorted(_groups(sheet).items(), key=lambda item: -len(item[1])):
+            mass = sheet.mass
+            special = "–" if mass is None else percent(sum(float(mass[at]) for at in heads) / len(heads))
+            which = ", ".join(f"{layer}.{head}" for layer, head in heads)
+            stack = [Cell(sheet.name.lower(), style="wrap")] if several else []
+            first = Cell(name, brief=f"{LETTERS[name]} {name}")
+            rows.append(Row((first, *stack, Cell(str(len(heads))), Cell(special), Cell(which, style="wrap"))))
+    columns = (
+        Column("kind"),
+        *([Column("attention", words=True)] if several else []),
+        Column("heads"),
+        Column("on special tokens"),
+        Column("which (layer.head)", words=True),
+    )
+    lead = "By measured rules on this one text; a head may do something else on another."
+    table = Table("Kinds of heads", columns, tuple(rows))
+    return Section("What the heads do", (table,), lead, "kinds")
+
+
+# --- the numbers, and how it was made -----------------------------------------------------------------
+
+
+def _scores(sheets: Sequence[Sheet]) -> list[Fold]:
+    """Every score of every head. 0 is what uniform attention gives."""
+    out = []
+    for sheet in sheets:
+        names = list(dict.fromkeys(name for kind in sheet.kinds for name in kind.scores))
+        rows = []
+        for kind in sheet.kinds:
+            found = (kind.scores.get(name) for name in names)
+            numbers = (Cell("–") if v is None else Cell(fixed(v), value=v) for v in found)
+            rows.append(Row((Cell(f"{kind.layer}.{kind.head}"), Cell(kind.kind), *numbers)))
+        columns = (Column("head"), Column("kind", words=True), *map(Column, names))
+        table = Table(f"{sheet.name}, scores of every head", columns, tuple(rows), sortable=True)
+        out.append(Fold(f"{sheet.name}: scores of every head", (table,)))
+    return out
+
+
+def _stored(levels: Sequence[Level]) -> Fold:
+    """What the report stores of the weights, and what not."""
+    lines = []
+    for atlas, packed in levels:
+        for maps, kept in zip(atlas.stacks, packed, strict=True):
+            name = f"{STACKS.get(maps.stack, maps.stack)} between {atlas.unit}s"
+            line = f"{name}: every weight." if kept.dense else f"{name}: {_left(maps, kept)}"
+            lines.append(f"{line} No weight shown is off by more than {kept.error:.1g}.")
+    lead = "A report stores weights in 8 bits of their row's largest, so that it stays small."
+    return Fold("What the report stores", (Paragraph(lead, "soft"), Bullets(tuple(lines))))
+
+
+def _left(maps: Maps, held: Packed) -> str:
+    masses = maps.weights.sum(axis=(2, 3), dtype=float).ravel()
+    share = 100 * float((held.left * masses).sum() / masses.sum())
+    most = int(held.left.argmax())
+    anyway = f" except for the {held.least} largest of each row" if held.least else ""
+    return (
+        f"weights under {held.threshold:.2g} or a 510th of their row's largest are left out{anyway}, "
+        f"together {share:.1f} % of the mass (at most {100 * held.left[most]:.0f} % of a head's, "
+        f"{most // maps.heads}.{most % maps.heads}); "
+        "the matrix shows their mean in the row, the head view does not show them."
+    )
+
+
+def _notes(atlas: Atlas) -> Bullets | None:
+    notes = note_lines([*dict.fromkeys([*atlas.notes, *atlas.x.notes])])
+    return Bullets(tuple(notes)) if notes else None
+
+
+def _made(atlas: Atlas) -> Fold | None:
+    facts = [(key, value) for key, value in atlas.model.items() if isinstance(value, str | int | float)]
+    if atlas.target is not None:
+        facts.append(("gradients of", atlas.target.name))
+    pairs = tuple((key, str(value)) for key, value in facts if value != "")
+    return Fold("How this was made", (Facts(pairs),)) if pairs else None
