@@ -106,7 +106,7 @@ class Plan(NotebookRepr):
     @property
     def likely_rows(self) -> float:
         """Of all methods together, without the evidence: between the fewest and the most of each."""
-        return self._together({name: sqrt(least * most) for name, (least, most) in self.rows.items()})
+        return self._together({name: math.sqrt(least * most) for name, (least, most) in self.rows.items()})
 
     @property
     def weighing(self) -> int:
