@@ -175,7 +175,7 @@ def skill_sections(audit: Audit) -> Iterator[Section]:
             for method in block.methods
         ]
         table = Table(f"Skill by method, {block.title}", _columns(("method", *block.metrics)), tuple(rows))
-        yield Section(block.title, (table,), "" if place else SKILL, "skills")
+        yield Section(block.title, (table,), "" if place else SKILL)
 
 
 # --- every number ----------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def number_sections(audit: Audit) -> Iterator[Section]:
         arrow = "↑" if audit.better.get(metric) == "high" else "↓"
         title = f"{arrow} {metric}, {f'words removed by: {operator}' if operator else 'nothing removed'}"
         table = Table(title, _columns(heads), tuple(map(_number_row, found)))
-        yield Section(title, (table,), "" if place else NUMBERS, "numbers")
+        yield Section(title, (table,), "" if place else NUMBERS)
 
 
 def _number_row(one: Evidence) -> Row:

@@ -75,7 +75,7 @@ def _parts(report: LabReport) -> Iterator[Node]:
             if len(part.rows) > LONG:
                 yield Fold(f"{part.title} ({len(part.rows)} rows)", (table,))
             else:
-                yield Section(part.title, (table,), name="numbers")
+                yield Section(part.title, (table,))
 
 
 def _table(given: NumberTable) -> Table:

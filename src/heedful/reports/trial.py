@@ -106,7 +106,7 @@ def _numbers(trial: Trial) -> Iterator[Section]:
             table = Table(f"{test}: {unit}", columns, tuple(_row(row, extras) for row in same))
             names = [*dict.fromkeys(row.control_name for row in same if row.control_name)]
             lead = f"Control: {'; '.join(names)}." if names else ""
-            yield Section(f"{test}: {unit}", (table,), lead, "numbers")
+            yield Section(f"{test}: {unit}", (table,), lead)
 
 
 def _row(row: TrialRow, extras: Sequence[str]) -> Row:
