@@ -12,12 +12,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from heedful.audits.run_folder import RunFolder
 from heedful.audits.schemas import from_parquet
 from heedful.core.errors import HeedfulError
 from heedful.core.evidence import Evidence
+from heedful.core.exports import frame_of, plot_of
 from heedful.core.result import TextResult
 from heedful.io.csv_text import csv_text
 from heedful.io.json_codec import from_jsonable, json_bytes, parse, to_jsonable
@@ -25,6 +26,10 @@ from heedful.metrics.random_orders import Pools, joined
 from heedful.metrics.score import Score
 from heedful.metrics.summary import pools_of, summarise
 from heedful.metrics.verdict import Facts, Verdict, judge, judging_operators
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 MAX_ERRORS = 100  # errors in the result; the shards have them all
 MAX_UNKNOWN_LABELS = 3  # labels in the result that name none of the model's; the shards have them all
@@ -111,6 +116,17 @@ class Audit(TextResult):
             named = [e.metric, self.better[e.metric], e.operator, e.method, e.n]
             rows.append([*named, *numbers, str(e.circular).lower()])
         return csv_text([*names, "spread", "circular"], rows)
+
+    def to_frame(self) -> DataFrame:
+        """A pandas table, one row per metric, operator and method."""
+        return frame_of(self)
+
+    def plot(self, metrics: Sequence[str] | None = None) -> Figure:
+        """A matplotlib figure: skill of every method with 95 % intervals and the line of random orders.
+
+        `metrics`: which to show; None: those that the verdict uses.
+        """
+        return plot_of(self, metrics=metrics)
 
     def to_dict(self) -> dict[str, Any]:
         results: dict[str, Any] = {"headline": self.verdict.headline, "use": self.verdict.use}

@@ -7,15 +7,20 @@ import io
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from heedful.core.arrays import Floats
 from heedful.core.cost import Cost
+from heedful.core.exports import frame_of, plot_of
 from heedful.core.input import NEVER, Input
 from heedful.core.result import NotebookRepr, StoredResult
 from heedful.core.target import Target
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -141,3 +146,11 @@ class Attribution(StoredResult):
             numbers = ["" if math.isnan(value) else repr(value) for value in (word.score, error)]
             writer.writerow([self.method, word.text, word.start, word.end, *numbers])
         return out.getvalue()
+
+    def to_frame(self, unit: str = "word") -> DataFrame:
+        """A pandas table, one row per unit: method, part, index, text, start, end, score, stderr, signed."""
+        return frame_of(self, unit=unit)
+
+    def plot(self, unit: str = "word", top: int = 20) -> Figure:
+        """A matplotlib figure: one bar per unit, the `top` strongest in reading order."""
+        return plot_of(self, unit=unit, top=top)

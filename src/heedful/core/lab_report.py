@@ -10,9 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from heedful.core.exports import frame_of, frames_of
 from heedful.core.result import StoredResult, TextResult
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 SLACK = 1e-9  # of rounding, between a value and the end of its interval
 
@@ -99,6 +103,14 @@ class LabReport(TextResult, StoredResult):
     @property
     def figures(self) -> tuple[Figure, ...]:
         return tuple(part for part in self.parts if isinstance(part, Figure))
+
+    def to_frame(self) -> DataFrame:
+        """The claims as a pandas table: sentence, value, interval, control, whether it held."""
+        return frame_of(self)
+
+    def to_frames(self) -> dict[str, DataFrame]:
+        """The tables of the lab by title, as pandas tables."""
+        return frames_of(self)
 
     @property
     def holds(self) -> bool:

@@ -8,13 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from heedful.core.exports import frame_of, plot_of
 from heedful.core.result import TextResult
 from heedful.io.csv_text import csv_text
 from heedful.io.files import write_file
 from heedful.io.json_codec import from_jsonable, json_text, load_json, to_jsonable
 from heedful.trials.rows import INTERRUPTED, Statement, TrialChart, TrialRow
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 FILE = "trial.json"
 COLUMNS = ("test", "what", "value", "low", "high", "control", "control_name", "n", "unit", "extra")
@@ -68,6 +73,14 @@ class Trial(TextResult):
             for f in self.findings
         ]
         return csv_text(COLUMNS, rows)
+
+    def to_frame(self) -> DataFrame:
+        """A pandas table, one row per finding."""
+        return frame_of(self)
+
+    def plot(self, tests: Sequence[str] | None = None) -> Figure:
+        """A matplotlib figure: every finding with its 95 % interval and its control, one panel per test."""
+        return plot_of(self, tests=tests)
 
     def to_dict(self) -> dict[str, Any]:
         return {
