@@ -52,7 +52,53 @@ COPIED_FIELDS = (  # fields of an Audit that stand in it as they are
 
 @dataclass(frozen=True, repr=False)
 class Audit(TextResult):
-    """The result of `heedful.audit`."""
+    """The result of `heedful.audit`: a verdict, and the evidence for it.
+
+    Parameters
+    ----------
+    folder
+        The run folder. None: nothing was written.
+    table
+        The evidence: one entry per metric, removal operator and method.
+    verdict
+        Which method to use.
+    rows
+        Rows that were read.
+    texts
+        Texts that were used. The others are in `errors`.
+    cost
+        Model inputs that were requested, run, and would be needed without sharing.
+    copies
+        Rows with the same text as another row. They count once.
+    labelled
+        Texts with a label that the model knows.
+    right
+        How many of these the model predicts correctly.
+    unknown
+        Texts with a label that the model does not know.
+    unknown_labels
+        The first of these: row and label.
+    errors
+        The first errors: row, method and reason.
+    failed
+        Number of texts on which a method failed, by method.
+    silent
+        Metrics that had no value on any text.
+    better
+        By metric: whether "high" or "low" values are good.
+    made
+        How the run was made: settings, model, source, versions.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> texts = ["The food was great", "The service was bad"]
+    >>> audit = heedful.audit("zoo:sentiment", texts, methods=["occlusion"], metrics=["comprehensiveness"])
+    >>> audit.texts
+    2
+    >>> audit.table[0].method
+    'occlusion'
+    """
 
     kind: ClassVar[str] = "audit"
 

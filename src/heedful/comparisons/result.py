@@ -28,7 +28,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Comparison(StoredResult, Mapping[str, Attribution]):
-    """Several methods on one prediction: a mapping from method name to `Attribution`."""
+    """Several methods on one prediction: a mapping from method name to `Attribution`.
+
+    Parameters
+    ----------
+    attributions
+        The results of the methods.
+    model
+        Facts about the model: name, kind, prediction.
+    settings
+        How it was made: seed, unit, versions.
+    skipped
+        Methods without a result, and the reasons.
+    evidence
+        How well the scores agree with the measured effects of removing words on this text.
+    internals
+        Measured effects of removing words, a summary of attention, and active features.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> comparison = heedful.explain("zoo:sentiment", "The food was great", methods=["occlusion", "grad-l2"])
+    >>> comparison["occlusion"].top(1)[0].text
+    'great'
+    >>> methods, values = comparison.agreement("kendall")
+    >>> values.shape
+    (3, 3)
+    """
 
     kind: ClassVar[str] = "comparison"
     store: ClassVar[str] = "heedful.comparisons.run_folder"

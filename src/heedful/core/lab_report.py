@@ -81,7 +81,30 @@ Part = Paragraph | Table | Figure | Claim
 
 @dataclass(frozen=True, repr=False, eq=False)
 class LabReport(TextResult, StoredResult):
-    """The result of `heedful.run_lab`."""
+    """The result of `heedful.run_lab`: text, tables, figures and claims.
+
+    Parameters
+    ----------
+    lab
+        Name of the lab.
+    title
+        Its title.
+    cite
+        The paper or book.
+    parts
+        Paragraphs, tables, figures and claims, in order.
+    settings
+        How it was run: fast, seed, seconds, versions.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> report = heedful.run_lab("attention-by-hand", fast=True)
+    >>> report
+    <heedful.LabReport of attention-by-hand: All 8 claims hold.>
+    >>> report.to_frame()["holds"].all()
+    np.True_
+    """
 
     kind: ClassVar[str] = "lab"
     store: ClassVar[str] = "heedful.io.lab_folder"

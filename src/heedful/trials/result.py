@@ -27,7 +27,41 @@ COLUMNS = ("test", "what", "value", "low", "high", "control", "control_name", "n
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Trial(TextResult):
-    """The result of `heedful.trial`."""
+    """The result of `heedful.trial`: findings, each with its interval and its control.
+
+    Parameters
+    ----------
+    findings
+        One row per finding.
+    texts
+        Number of texts.
+    model
+        Facts about the model.
+    settings
+        How it was made: seed, options, versions.
+    details
+        Numbers per text, by test.
+    skipped
+        Tests that did not run, and the reasons.
+    notes
+        Remarks.
+    statements
+        What each test showed and did not show.
+    conclusion
+        What the tests show together.
+    charts
+        Data of the charts, by test.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> texts = ["The food was great", "The service was bad", "a nice bar in the old town"]
+    >>> trial = heedful.trial("zoo:one-layer", texts, tests=["correlation"])
+    >>> trial.findings[0].unit
+    'Kendall tau-b'
+    >>> len(trial.to_frame())
+    3
+    """
 
     kind: ClassVar[str] = "trial"
 
