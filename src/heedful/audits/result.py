@@ -175,6 +175,7 @@ class Audit(TextResult):
         return plot_of(self, metrics=metrics)
 
     def to_dict(self) -> dict[str, Any]:
+        """Everything as a dictionary, ready for JSON."""
         results: dict[str, Any] = {"headline": self.verdict.headline, "use": self.verdict.use}
         results |= {"verdict": {**to_jsonable(self.verdict), "said": self.verdict.sentences}}
         results |= {name: getattr(self, name) for name in COPIED_FIELDS}

@@ -92,10 +92,12 @@ class Comparison(StoredResult, Mapping[str, Attribution]):
 
     @property
     def x(self) -> Input:
+        """The text as the model reads it."""
         return self.attributions[0].x
 
     @property
     def target(self) -> Target:
+        """The number that is explained."""
         return self.attributions[0].target
 
     def input_shares(self) -> dict[str, float | None]:

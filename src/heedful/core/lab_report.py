@@ -117,14 +117,17 @@ class LabReport(TextResult, StoredResult):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
+        """The claims, in order."""
         return tuple(part for part in self.parts if isinstance(part, Claim))
 
     @property
     def tables(self) -> tuple[Table, ...]:
+        """The tables, in order."""
         return tuple(part for part in self.parts if isinstance(part, Table))
 
     @property
     def figures(self) -> tuple[Figure, ...]:
+        """The figures, in order."""
         return tuple(part for part in self.parts if isinstance(part, Figure))
 
     def to_frame(self) -> DataFrame:

@@ -72,6 +72,7 @@ class Target(NotebookRepr):
 
     @property
     def contrasted(self) -> bool:
+        """Whether it is "A rather than B"."""
         return self.contrast is not None or bool(self.contrast_sequence)
 
     @property
@@ -106,5 +107,6 @@ class Target(NotebookRepr):
 
     @property
     def name(self) -> str:
+        """The label, and what it is contrasted with."""
         label = self.label or f"{self.kind} {self.index}"
         return f"{label} rather than {self.contrast_label}" if self.contrasted else label

@@ -90,6 +90,7 @@ class Atlas(Result):
         return self.stacks[0].weights
 
     def stack(self, name: str = "self") -> Maps:
+        """The attention maps of one stack."""
         for maps in self.stacks:
             if maps.stack == name:
                 return maps
@@ -201,6 +202,7 @@ class Atlas(Result):
         return results | ({"weights": maps.weights.tolist()} if weights else {})
 
     def to_json(self, weights: bool = True) -> str:
+        """The atlas as JSON text, with or without the weights."""
         return json_text(self.to_dict(weights))
 
     def to_csv(self, what: str = "weights") -> str:

@@ -136,16 +136,19 @@ class Verdict(NotebookRepr):
 
     @property
     def headline(self) -> str:
+        """The first sentence."""
         return self.sentences[0]
 
     @property
     def sentences(self) -> list[str]:
+        """The verdict in words, one sentence per entry."""
         from heedful.metrics.verdict_sentences import sentences
 
         return sentences(self)
 
     @property
     def better(self) -> list[str]:
+        """Methods that are better than random orders."""
         return [each.method for each in self.methods if each.better]
 
     @property

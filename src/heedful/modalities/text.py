@@ -74,12 +74,14 @@ class TextInput(Input):
 
     @property
     def raw(self) -> str:
+        """The text."""
         return self.text
 
     def content(self) -> bytes:
         return json.dumps(astuple(replace(self, notes=()))).encode()
 
     def word_text(self, word: int) -> str:
+        """The characters of one word."""
         start, end = self.word_spans[word]
         return self.text[start:end]
 

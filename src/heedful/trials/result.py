@@ -117,6 +117,7 @@ class Trial(TextResult):
         return plot_of(self, tests=tests)
 
     def to_dict(self) -> dict[str, Any]:
+        """Everything as a dictionary, ready for JSON."""
         return {
             "verdict": self.verdict,
             "conclusion": self.conclusion,

@@ -84,10 +84,12 @@ class ActivationStore(NotebookRepr):
 
     @property
     def d(self) -> int:
+        """Number of dimensions."""
         return int(self.manifest["width"])
 
     @property
     def rows(self) -> int:
+        """Number of activations."""
         return int(self.manifest["rows"])
 
     @property

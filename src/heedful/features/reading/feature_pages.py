@@ -97,6 +97,7 @@ class FeaturePages(Result):
         return iter(self.pages)
 
     def to_dict(self) -> dict[str, Any]:
+        """Everything as a dictionary, ready for JSON."""
         r = self.readings
         return {
             "model": r.model,
