@@ -51,6 +51,7 @@ MAX_WORDS = 40  # columns of the words × methods figure
 MAX_LABEL = 24  # characters of a word
 MAX_NAME = 48  # characters of a method, a metric or a finding
 MAX_TITLE = 300  # characters
+LETTERS_PER_INCH = 11.5
 
 
 class Plot(MplFigure):
@@ -129,10 +130,14 @@ def _name(text: str) -> str:
     return _label(text, MAX_NAME)
 
 
+def _wrapped(figure: Plot, text: str) -> str:
+    """In lines that fit the figure."""
+    return textwrap.fill(text, int(figure.get_figwidth() * LETTERS_PER_INCH))
+
+
 def _headline(figure: Plot, text: str) -> None:
-    """Above all panels, in lines that fit the figure."""
-    lines = textwrap.fill(_label(text, MAX_TITLE), int(figure.get_figwidth() * 12))
-    figure.suptitle(lines, x=0.01, ha="left", fontsize=11)
+    """Above all panels."""
+    figure.suptitle(_wrapped(figure, _label(text, MAX_TITLE)), x=0.01, ha="left", fontsize=11)
 
 
 # --- several methods -----------------------------------------------------------------------------------
@@ -201,7 +206,7 @@ def _audit(result: Audit, metrics: Sequence[str] | None = None) -> Plot:
     rows = [e for e in result.table if e.metric in chosen and math.isfinite(e.skill)]
     methods = _by_skill(rows)
     operators = list(dict.fromkeys(e.operator for e in rows))
-    size = (2.2 + 3.0 * len(chosen), 2.4 + 0.34 * len(methods))
+    size = (max(6.4, 2.2 + 3.0 * len(chosen)), 2.4 + 0.34 * len(methods))
     figure = Plot(figsize=size, layout="constrained")
     panels: Any = figure.subplots(1, len(chosen), sharey=True, squeeze=False)[0]
     for axes, metric in zip(panels, chosen, strict=True):
@@ -211,7 +216,7 @@ def _audit(result: Audit, metrics: Sequence[str] | None = None) -> Plot:
     panels[0].set_yticks(range(len(methods)), [_name(method) for method in methods])
     panels[0].invert_yaxis()
     _headline(figure, result.verdict.headline)
-    title = "skill with 95 % interval; 0: random order, 1: best order found; higher is better"
+    title = _wrapped(figure, "skill (95 % interval): 0 random order, 1 best order found; higher is better")
     marks = _audit_legend(rows, operators)
     figure.legend(handles=marks, loc="outside lower center", ncols=4, frameon=False, title=title)
     return figure
