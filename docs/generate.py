@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 NOT_PARTS = ("heedful.labs", "heedful.core")
 PARTS = """## Parts
 
-What the labs are written with, below the names above; documented where they stand.
+Functions and classes that the labs use, with the module that has them. Their docstrings say more.
 
 | module | name | does |
 |---|---|---|
@@ -99,8 +99,8 @@ TESTED = """
 
 API = """# API reference
 
-Generated from the code: every public name of `heedful`, its signature and what its docstring says. Names are
-imported when first used, so `import heedful` needs no torch.
+Generated from the docstrings of every public name of `heedful`. Tests run the examples. Names are imported
+when first used, so `import heedful` needs no torch.
 
 """
 
@@ -217,17 +217,29 @@ def _parts() -> list[str]:
 
 
 def _function(name: str) -> str:
+    """Signature, what it does, its parameters, what it returns, an example."""
     value = getattr(heedful, name)
-    return f"### heedful.{name}\n\n```text\n{name}{_signature(value)}\n```\n\n```text\n{_said(value)}\n```\n"
+    doc = _sections(_said(value))
+    lines = [f"### heedful.{name}\n", doc[""].strip(), f"\n```text\n{name}{_signature(value)}\n```\n"]
+    lines += [f"- `{parameter}`: {meaning}" for parameter, meaning in _described(doc["Parameters"])]
+    for section in ("Returns", "Yields"):
+        lines += [f"\n{section} **{kind}**. {meaning}" for kind, meaning in _described(doc.get(section, ""))]
+    return "\n".join([*lines, _example(doc)])
 
 
 def _class(name: str) -> str:
+    """What it is, its fields, its methods, an example."""
     value = getattr(heedful, name)
-    lines = [f"### heedful.{name}\n", f"```text\n{_said(value)}\n```\n"]
+    doc = _sections(_said(value))
+    lines = [f"### heedful.{name}\n", _code_blocks(doc[""].strip()), ""]
+    meanings = dict(_described(doc.get("Parameters", "")))
     if dataclasses.is_dataclass(value):
-        held = [field for field in dataclasses.fields(value) if not field.name.startswith("_")]
-        lines += ["| field | type |", "|---|---|"]
-        lines += [f"| `{field.name}` | `{_cell(_type(field.type))}` |" for field in held] + [""]
+        lines += ["| field | type | meaning |", "|---|---|---|"]
+        types = {field.name: _cell(_type(field.type)) for field in dataclasses.fields(value)}
+        lines += [f"| `{each}` | `{types[each]}` | {_cell(said)} |" for each, said in meanings.items()]
+    else:
+        lines += [f"- `{each}`: {said}" for each, said in meanings.items()]
+    lines += [""] * bool(meanings)
     own = {n: m for n, m in vars(value).items() if not n.startswith("_")}
     for called, member in sorted(own.items()):
         member = getattr(member, "__func__", member)
@@ -235,7 +247,40 @@ def _class(name: str) -> str:
             lines.append(f"- `.{called}`: {_first(member.fget)}")
         elif inspect.isfunction(member):
             lines.append(f"- `.{called}{_signature(member, method=True)}`: {_first(member)}")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, _example(doc)])
+
+
+SECTION = re.compile(r"^(\w+)\n-{3,}\n", re.MULTILINE)
+
+
+def _sections(doc: str) -> dict[str, str]:
+    """A numpydoc docstring by section; "" is what stands before the first."""
+    head, *rest = SECTION.split(doc)
+    return {"": head, **dict(zip(rest[::2], rest[1::2], strict=True))}
+
+
+def _described(section: str) -> list[tuple[str, str]]:
+    """(name, description in one line) of a section such as Parameters."""
+    entries: list[tuple[str, list[str]]] = []
+    for line in section.strip().splitlines():
+        if line.startswith(" ") and entries:
+            entries[-1][1].append(line.strip())
+        elif line:
+            entries.append((line, []))
+    return [(name, " ".join(words)) for name, words in entries]
+
+
+def _example(doc: dict[str, str]) -> str:
+    """Tests run the docstring itself, so the block is not run again as a block of the docs."""
+    return f"\n```pycon\n{doc['Examples'].strip()}\n```\n"
+
+
+def _code_blocks(text: str) -> str:
+    """Indented tables of a docstring, as blocks."""
+    return "\n\n".join(
+        f"```text\n{inspect.cleandoc(part)}\n```" if part.startswith("    ") else part
+        for part in text.split("\n\n")
+    )
 
 
 def _signature(function: Any, method: bool = False) -> str:

@@ -55,32 +55,80 @@ def audit(
     command: str | None = None,
     progress: Report | None = None,
 ) -> Audit:
-    """Test on many texts which methods point to words that change the output, and say which to use.
+    """Compare explanation methods on many texts, and recommend one.
 
-    If it is interrupted, the same call with the same `out` resumes it. `Audit.load(out)` opens it again.
+    Every method explains every text. Then words are removed in the order of each explanation, and the change
+    of the output is compared with that of random orders. If the run is interrupted, the same call with the
+    same `out` resumes it. `Audit.load(out)` opens a finished run.
 
-    model       whatever `heedful.load` takes
-    texts       a CSV, JSONL or Parquet file (see `columns`), or any iterable of texts
-    labels      the true labels: how often the model agrees is reported
-    methods     names; None: four cheap ones of different kinds; "all", or None with `full`: all except
-                expensive ones
-    metrics     names; None: comprehensiveness and sufficiency; with `full`, six
-    rationales  what people marked as the reason, by text: 0 or 1 per word, or [start, end] characters
-    out         the run folder, from which an interrupted audit resumes; None: nothing is kept
-    full        all methods and metrics, and a search for the best order of words: takes several times longer
-    engine      "local": this process; "ray": the cluster at `address`, or one started here
-    operators   how words are removed to judge the methods; None: two that fitted none of them; "all":
-                each judges what the others fitted
-    draws       random orders per text, the control
-    long        a text longer than the model reads: "skip" (skip and report it) or "truncate"
-    columns     of a file: heedful.io.datasets.Columns(text="text", label=None, rationale=None)
-    scores      a JSONL file of scores made elsewhere, tested with the methods (see docs/weigh.md)
-    until_decided   look after every text, and stop as soon as the verdict is settled
-    limit       at most so many texts, drawn at random from all (from a generator: the first)
-    shard       texts saved together: an interrupted audit loses at most so many
-    workers     ray: how many; None: one per CPU
-    command     the command line of this audit, kept with it and shown; nothing depends on it
-    progress    called with a heedful.core.progress.Step as texts are done
+    Parameters
+    ----------
+    model
+        What `heedful.load` returns, or anything it takes.
+    texts
+        A CSV, JSONL or Parquet file, or any iterable of texts.
+    labels
+        The true labels. If given, the accuracy of the model is reported.
+    methods
+        Names of methods. None: four cheap ones of different kinds. "all", or None with `full`: all except
+        expensive ones.
+    metrics
+        Names of metrics. None: comprehensiveness and sufficiency; with `full`, six.
+    rationales
+        Words that people marked as the reason, per text: 0 or 1 per word, or pairs of character positions.
+    out
+        Folder for the run. None: nothing is written.
+    full
+        All methods and metrics, and a search for the best order of words: takes several times longer.
+    engine
+        "local": this process. "ray": a Ray cluster.
+    operators
+        How words are removed to judge the methods. None: two operators that fitted none of them. "all": each
+        operator judges the methods that the others fitted.
+    unit
+        "word", "token" or "sentence".
+    seed
+        Random seed.
+    draws
+        Random orders per text, the control.
+    long
+        What to do with a text that is too long: "skip" (skip and report it) or "truncate".
+    params
+        Parameters per method.
+    scores
+        A JSONL file with scores of other tools, which are evaluated together with the methods
+        (docs/weigh.md).
+    until_decided
+        Check the verdict after every text, and stop when it is settled.
+    columns
+        Column names of the file: `heedful.io.datasets.Columns(text="text", label=None, rationale=None)`.
+    limit
+        Use at most this many rows of the file, drawn at random. None: all.
+    shard
+        Number of texts that are written together. An interruption loses at most one shard.
+    address
+        Address of the Ray cluster. None: start one on this machine.
+    workers
+        Number of Ray workers. None: one per CPU.
+    command
+        The command line that is stored and shown with the result. It has no effect.
+    progress
+        A function that is called with a `heedful.core.progress.Step` during the work.
+
+    Returns
+    -------
+    Audit
+        `print(audit)` shows the verdict and the table.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> texts = ["The food was great", "The service was bad"]
+    >>> audit = heedful.audit("zoo:sentiment", texts, methods=["occlusion"], metrics=["comprehensiveness"])
+    >>> print(audit.verdict.headline)
+    2 texts are too few for a verdict: at least 10 are needed.
+    >>> round(audit.table[0].skill, 1) <= 1
+    True
     """
     from heedful.models.load import load as load_model
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from heedful.audits.mistakes import Mistake, mistakes_of
 from heedful.audits.run_folder import RunFolder
@@ -20,6 +20,7 @@ from heedful.audits.schemas import from_parquet
 from heedful.core.advice import Advice
 from heedful.core.errors import HeedfulError
 from heedful.core.evidence import Evidence
+from heedful.core.exports import frame_of, plot_of
 from heedful.core.result import Result
 from heedful.io.csv_text import csv_text
 from heedful.io.json_codec import from_jsonable, json_bytes, parse, to_jsonable
@@ -27,6 +28,10 @@ from heedful.metrics.random_orders import Pools, joined
 from heedful.metrics.score import Score
 from heedful.metrics.summary import pools_of, summarise
 from heedful.metrics.verdict import MethodFacts, Verdict, judge, judging_operators
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 MAX_ERRORS = 100  # errors in the result; the shards have them all
 MAX_UNKNOWN_LABELS = 3  # labels in the result that name none of the model's; the shards have them all
@@ -49,7 +54,53 @@ COPIED_FIELDS = (  # fields of an Audit that stand in it as they are
 
 @dataclass(frozen=True, repr=False)
 class Audit(Result):
-    """The result of `heedful.audit`."""
+    """The result of `heedful.audit`: a verdict, and the evidence for it.
+
+    Parameters
+    ----------
+    folder
+        The run folder. None: nothing was written.
+    table
+        The evidence: one entry per metric, removal operator and method.
+    verdict
+        Which method to use.
+    rows
+        Rows that were read.
+    texts
+        Texts that were used. The others are in `errors`.
+    cost
+        Model inputs that were requested, run, and would be needed without sharing.
+    copies
+        Rows with the same text as another row. They count once.
+    labelled
+        Texts with a label that the model knows.
+    right
+        How many of these the model predicts correctly.
+    unknown
+        Texts with a label that the model does not know.
+    unknown_labels
+        The first of these: row and label.
+    errors
+        The first errors: row, method and reason.
+    failed
+        Number of texts on which a method failed, by method.
+    silent
+        Metrics that had no value on any text.
+    better
+        By metric: whether "high" or "low" values are good.
+    made
+        How the run was made: settings, model, source, versions.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> texts = ["The food was great", "The service was bad"]
+    >>> audit = heedful.audit("zoo:sentiment", texts, methods=["occlusion"], metrics=["comprehensiveness"])
+    >>> audit.texts
+    2
+    >>> audit.table[0].method
+    'occlusion'
+    """
 
     kind: ClassVar[str] = "audit"
 
@@ -126,7 +177,19 @@ class Audit(Result):
             rows.append([*named, *numbers, str(e.circular).lower()])
         return csv_text([*names, "spread", "circular"], rows)
 
+    def to_frame(self) -> DataFrame:
+        """A pandas table, one row per metric, operator and method."""
+        return frame_of(self)
+
+    def plot(self, metrics: Sequence[str] | None = None) -> Figure:
+        """A matplotlib figure: skill of every method with 95 % intervals and the line of random orders.
+
+        `metrics`: which to show; None: those that the verdict uses.
+        """
+        return plot_of(self, metrics=metrics)
+
     def to_dict(self) -> dict[str, Any]:
+        """Everything as a dictionary, ready for JSON."""
         results: dict[str, Any] = {"headline": self.verdict.headline, "use": self.verdict.use}
         results |= {"verdict": {**to_jsonable(self.verdict), "said": self.verdict.sentences}}
         results |= {name: getattr(self, name) for name in (*COPIED_FIELDS, "mistakes")}

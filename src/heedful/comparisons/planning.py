@@ -188,9 +188,48 @@ def plan(
     draws: int | None = None,
     timed: bool = True,
 ) -> Plan:
-    """What `heedful.explain` would do with the same arguments, and about what it would cost.
+    """Estimate the cost of `heedful.explain` before you run it.
 
-    timed   run a few rows to time a long run better
+    The parameters are those of `heedful.explain`, and `timed`.
+
+    Parameters
+    ----------
+    model
+        What `heedful.load` returns, or anything it takes.
+    text
+        A text, a pair of texts, or a list of chat messages.
+    methods
+        Names of methods. None: every method the model supports, except expensive ones.
+    target
+        What to explain. None: the prediction.
+    unit
+        "word", "token" or "sentence".
+    seed
+        Random seed.
+    budget
+        The largest number of model inputs that all methods together may use. None: no limit.
+    long
+        What to do with a text that is too long: "error", "truncate" or "window".
+    params
+        Parameters per method.
+    evidence
+        Whether the methods are tested on this text, as in `heedful.explain`.
+    draws
+        Number of random orders to compare the methods with. None: chosen by cost.
+    timed
+        Run a few model inputs to estimate the time of a long run. False: count model inputs only.
+
+    Returns
+    -------
+    Plan
+        Model inputs and seconds per method. `print(plan)` shows a table.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> plan = heedful.plan("zoo:sentiment", "The food was great", methods=["occlusion", "grad-l2"])
+    >>> plan
+    <heedful.Plan of 3 methods: up to 6 model inputs>
     """
     started = time.perf_counter()
     _check_numbers(seed, budget)

@@ -11,10 +11,14 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from heedful.core.document import Figure, Paragraph
+from heedful.core.exports import frame_of, frames_of
 from heedful.core.result import StoredResult
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 FIGURE_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")  # of its file
 SLACK = 1e-9  # of rounding, between a value and the end of its interval
@@ -63,7 +67,30 @@ Part = Paragraph | NumberTable | Figure | Claim
 
 @dataclass(frozen=True, repr=False, eq=False)
 class LabReport(StoredResult):
-    """The result of `heedful.run_lab`."""
+    """The result of `heedful.run_lab`: text, tables, figures and claims.
+
+    Parameters
+    ----------
+    lab
+        Name of the lab.
+    title
+        Its title.
+    cite
+        The paper or book.
+    parts
+        Paragraphs, tables, figures and claims, in order.
+    settings
+        How it was run: fast, seed, seconds, versions.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> report = heedful.run_lab("attention-by-hand", fast=True)
+    >>> report
+    <heedful.LabReport of attention-by-hand: All 8 claims hold.>
+    >>> report.to_frame()["holds"].all()
+    np.True_
+    """
 
     kind: ClassVar[str] = "lab"
     store: ClassVar[str] = "heedful.io.lab_folder"
@@ -76,15 +103,26 @@ class LabReport(StoredResult):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
+        """The claims, in order."""
         return tuple(part for part in self.parts if isinstance(part, Claim))
 
     @property
     def tables(self) -> tuple[NumberTable, ...]:
+        """The tables, in order."""
         return tuple(part for part in self.parts if isinstance(part, NumberTable))
 
     @property
     def figures(self) -> tuple[Figure, ...]:
+        """The figures, in order."""
         return tuple(part for part in self.parts if isinstance(part, Figure))
+
+    def to_frame(self) -> DataFrame:
+        """The claims as a pandas table: sentence, value, interval, control, whether it held."""
+        return frame_of(self)
+
+    def to_frames(self) -> dict[str, DataFrame]:
+        """The tables of the lab by title, as pandas tables."""
+        return frames_of(self)
 
     @property
     def holds(self) -> bool:

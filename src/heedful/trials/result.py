@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from heedful.core.charts import Chart
+from heedful.core.exports import frame_of, plot_of
 from heedful.core.result import Result
 from heedful.io.chart_codec import chart_from_dict, chart_to_dict
 from heedful.io.csv_text import csv_text
@@ -18,13 +19,51 @@ from heedful.io.files import write_file
 from heedful.io.json_codec import from_jsonable, json_text, load_json, to_jsonable
 from heedful.trials.rows import INTERRUPTED, TrialRow, TrialStatement
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
 FILE = "trial.json"
 COLUMNS = ("test", "what", "value", "low", "high", "control", "control_name", "n", "unit", "extra")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Trial(Result):
-    """The result of `heedful.trial`."""
+    """The result of `heedful.trial`: findings, each with its interval and its control.
+
+    Parameters
+    ----------
+    findings
+        One row per finding.
+    texts
+        Number of texts.
+    model
+        Facts about the model.
+    settings
+        How it was made: seed, options, versions.
+    details
+        Numbers per text, by test.
+    skipped
+        Tests that did not run, and the reasons.
+    notes
+        Remarks.
+    statements
+        What each test showed and did not show.
+    conclusion
+        What the tests show together.
+    charts
+        Data of the charts, by test.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> texts = ["The food was great", "The service was bad", "a nice bar in the old town"]
+    >>> trial = heedful.trial("zoo:one-layer", texts, tests=["correlation"])
+    >>> trial.findings[0].unit
+    'Kendall tau-b'
+    >>> len(trial.to_frame())
+    3
+    """
 
     kind: ClassVar[str] = "trial"
 
@@ -71,7 +110,16 @@ class Trial(Result):
         ]
         return csv_text(COLUMNS, rows)
 
+    def to_frame(self) -> DataFrame:
+        """A pandas table, one row per finding."""
+        return frame_of(self)
+
+    def plot(self, tests: Sequence[str] | None = None) -> Figure:
+        """A matplotlib figure: every finding with its 95 % interval and its control, one panel per test."""
+        return plot_of(self, tests=tests)
+
     def to_dict(self) -> dict[str, Any]:
+        """Everything as a dictionary, ready for JSON."""
         return {
             "verdict": self.verdict,
             "conclusion": self.conclusion,

@@ -43,7 +43,24 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class ActivationStore(NotebookRepr):
-    """A harvested store."""
+    """Activations on disk, made by `heedful.harvest`.
+
+    Parameters
+    ----------
+    folder
+        Where it is.
+    manifest
+        Model, site, settings, sizes and checksums.
+
+    Examples
+    --------
+    >>> import heedful, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> store = heedful.harvest("zoo:lm", ["Long live the king!"], "blocks.1.resid", f"{folder.name}/a")
+    >>> heedful.ActivationStore.load(f"{folder.name}/a").rows == store.rows
+    True
+    >>> folder.cleanup()
+    """
 
     folder: Path
     manifest: Mapping[str, Any]
@@ -67,10 +84,12 @@ class ActivationStore(NotebookRepr):
 
     @property
     def d(self) -> int:
+        """Number of dimensions."""
         return int(self.manifest["width"])
 
     @property
     def rows(self) -> int:
+        """Number of activations."""
         return int(self.manifest["rows"])
 
     @property

@@ -37,7 +37,35 @@ WEIGHTS = ("W_enc", "b_enc", "W_dec", "b_dec", "threshold")
 
 @dataclass(frozen=True, eq=False)
 class SAE(NotebookRepr):
-    """A dictionary of F directions in activations of width d."""
+    """A sparse autoencoder: F features of activations that have d dimensions.
+
+    `sae(x)` reconstructs activations. `SAE.load` also opens folders of SAELens and dictionary-learning.
+
+    Parameters
+    ----------
+    config
+        Kind, sizes, and how it was trained.
+    W_enc
+        Encoder weights, (d, F).
+    b_enc
+        Encoder biases, (F,).
+    W_dec
+        Decoder weights, (F, d). One row per feature.
+    b_dec
+        Decoder bias, (d,).
+    threshold
+        The activation above which a feature counts as active. "jumprelu": (F,). "topk", "batchtopk" and
+        "matryoshka": one number, below 0 if it is not known.
+
+    Examples
+    --------
+    >>> import heedful, torch
+    >>> sae = heedful.SAE.load("zoo:lm")
+    >>> sae
+    <batchtopk autoencoder: (192,) to 1,536 features, k = 16>
+    >>> sae.encode(torch.zeros(2, 192)).shape
+    torch.Size([2, 1536])
+    """
 
     config: Config
     W_enc: Tensor  # (d, F)

@@ -161,11 +161,32 @@ def run_lab(
     out: str | Path | None = None,
     progress: Report | None = None,
 ) -> LabReport:
-    """Run a lab: `report.holds` says whether all its claims do.
+    """Run a lab: an experiment or theorem from the literature that checks its own claims.
 
-    fast       a smaller run, about a minute at most on a free core
-    out        folder for the report, its numbers and its figures
-    progress   called with a heedful.core.progress.Step as work is done
+    Parameters
+    ----------
+    name
+        Name of the lab. `heedful lab list` shows them.
+    fast
+        Run a smaller version, which takes about one minute at most.
+    seed
+        Random seed.
+    out
+        Folder for the report, its numbers and its figures. None: nothing is written.
+    progress
+        A function that is called with a `heedful.core.progress.Step` during the work.
+
+    Returns
+    -------
+    LabReport
+        `report.holds` says whether all claims hold.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> report = heedful.run_lab("attention-by-hand", fast=True)
+    >>> report.holds
+    True
     """
     entry, work = _work(name)
     from heedful.core.versions import versions
