@@ -11,7 +11,7 @@ WORKERS ?= auto
 PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-real mutants lint format bench docs labs lab-seeds serve zoo clean
+.PHONY: help demo test test-all test-real mutants lint format bench docs dist labs lab-seeds serve zoo clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -89,6 +89,11 @@ docs: .venv/.docs  ## build the docs site into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html" >&2
 
+# The wheel is built from the sdist, so an sdist that lacks a file fails here.
+dist: .venv/.dev  ## build the sdist and the wheel into dist/
+	@rm -rf dist
+	@$(BIN)/python -m build --no-isolation --outdir dist .
+
 labs: .venv/.dev  ## run every lab in full and write docs/labs (an hour and a half on two cores)
 	@$(BIN)/python docs/write_labs.py
 
@@ -110,4 +115,4 @@ zoo: .venv/.dev  ## train the embedded models again (hours on two cores)
 	@$(BIN)/python zoo/train_sae.py
 
 clean:  ## remove what the targets made, .venv included
-	@rm -rf .venv $(OUT) site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf .venv $(OUT) dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

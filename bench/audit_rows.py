@@ -33,7 +33,7 @@ AT_MOST = 0.4
 def main(texts: int, model: str) -> None:
     started = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
-        cost = heedful.audit(model, sentences(texts), methods=METHODS, out=folder).cost
+        cost = heedful.audit(model, sentences(texts), methods=METHODS, full=True, out=folder).cost
     spent = time.process_time() - started
     for name in ("naive", "asked", "run"):
         print(f"{name:6}{cost[name]:>12,}{cost[name] / cost['naive']:>8.1%} of naive")

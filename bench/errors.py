@@ -56,7 +56,7 @@ def _ratio(work: str, rival: str, ours: Runs, theirs: Runs, rows: int, at_most: 
     apart = np.linalg.norm(mean[0] - mean[1]) / np.linalg.norm(mean[0])
     share = _variance(ours, everyone) / _variance(theirs, everyone)
     note = (
-        f"at {rows:,} rows our error variance is {share:.2f} of the rival's; "
+        f"with {rows:,} model inputs our error variance is {share:.2f} of the rival's; "
         f"relative standard errors {_relative(ours):.2f} and {_relative(theirs):.2f}; "
         f"the means over {seeds} seeds are {apart:.2f} of our scores' norm apart"
     )

@@ -37,8 +37,9 @@ def run() -> list[Ratio]:
     parts = ", ".join(f"{a.method} {a.cost.seconds / unit:.0f} F" for a in expensive)
     parts += f", evidence {(taken[-1] - methods) / unit:.0f} F"
     note = (
-        f"{len(found)} methods ({METHODS} asked for), {spent.unique:,} rows run, {spent.backwards:,} of them "
-        f"with a gradient; dearest: {parts}; F is {statistics.median(taken) / middle * 1e3:.0f} ms; "
+        f"{len(found)} methods ({METHODS} asked for), {spent.unique:,} model inputs run, "
+        f"{spent.backwards:,} of them with a gradient; most expensive: {parts}; "
+        f"F is {statistics.median(taken) / middle * 1e3:.0f} ms; "
         f"on {classifier()[1]}"
     )
     return [

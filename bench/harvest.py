@@ -76,6 +76,6 @@ def run() -> list[Ratio]:
             bare,
             at_most=AT_MOST,
             pairs=PAIRS,
-        ).told(f"{SITE}, {tokens:,} rows of {model.module.config.n_embd} numbers in half precision")
+        ).told(f"{SITE}, {tokens:,} activations of {model.module.config.n_embd} numbers in half precision")
         for what, read in ways.items()
     ]

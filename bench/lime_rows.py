@@ -49,7 +49,7 @@ def _deletion() -> Ratio:
     spent = model.spent - before
     note = (
         f"{function.padding / function.tokens:.0%} of the rival's tokens are padding; we run "
-        f"{spent.unique // PAIRS:,} rows, {spent.tokens / (function.tokens):.2f} of the tokens; "
+        f"{spent.unique // PAIRS:,} model inputs, {spent.tokens / (function.tokens):.2f} of the tokens; "
         f"{len(x.units('word'))} words; on {classifier()[1]}"
     )
     return found.told(note, (SAMPLES, function.rows // PAIRS))
@@ -72,5 +72,5 @@ def _masking() -> Ratio:
         pairs=PAIRS,
         warm=False,
     )
-    note = f"we run {(model.spent.unique - before) // PAIRS:,} rows; on {classifier()[1]}"
+    note = f"we run {(model.spent.unique - before) // PAIRS:,} model inputs; on {classifier()[1]}"
     return found.told(note, (SAMPLES, forward.rows // PAIRS))

@@ -15,7 +15,7 @@ import torch
 
 from bench.timing import Ratio
 
-TITLE = "Memory of a 2,000-row LIME, GPT-2 small's size"
+TITLE = "Memory of LIME with 2,000 model inputs, GPT-2 small's size"
 ROOT = Path(__file__).parents[1]
 ROWS, TOKENS = 2000, 24
 
@@ -24,7 +24,7 @@ def run() -> list[Ratio]:
     if not Path("/proc/self/clear_refs").exists():
         sys.exit("peak memory is read from Linux's /proc, which is not here")
     ours, plain, lean = (_peak(work) for work in ("lime", "forward", "lean"))
-    note = f"growth over the loaded model; {TOKENS} tokens, rows by deletion, chunks of {_chunk()} rows"
+    note = f"growth over the loaded model; {TOKENS} tokens, words deleted, chunks of {_chunk()} model inputs"
     return [
         _ratio("the model's own forward at that chunk", ours, plain, 1.5, note),
         _ratio("the same forward, logits of the last position only", ours, lean, None, note),
@@ -34,7 +34,18 @@ def run() -> list[Ratio]:
 def _ratio(rival: str, ours: float, theirs: float, at_most: float | None, note: str) -> Ratio:
     value = ours / theirs
     return Ratio(
-        f"{ROWS:,} rows", rival, value, value, value, at_most, 1, ours, theirs, "MB", (ROWS, _chunk()), note
+        f"{ROWS:,} model inputs",
+        rival,
+        value,
+        value,
+        value,
+        at_most,
+        1,
+        ours,
+        theirs,
+        "MB",
+        (ROWS, _chunk()),
+        note,
     )
 
 

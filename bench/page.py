@@ -12,37 +12,37 @@ from bench.timing import Ratio
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 HEAD = """# Benchmarks
 
-Generated from `bench/results/latest.json` by `python -m bench.page`. `make bench` runs everything again
-(about a quarter of an hour on two quiet cores); `python -m bench NAME` runs one workload, and keeps the
-results of the others.
+Every number is **ours / rival**, so lower is better and 1 is a tie. Both run in the same process on the same
+model and text, in alternation (A, B, A, B, ...). The ratio is the median over the pairs, with its quartiles.
+*F* is one forward pass of 128 tokens. *Limit* is the goal we set; a goal we do not reach says **MISSED**.
 
-Every number is **ours / rival**: lower is better, 1 is a tie. Both run in the same process on the same
-model and text, one after the other in turn (A, B, A, B, ...), so that both meet the same noise; the ratio
-is the median of the pairs, with its quartiles. *F* is one forward of 128 tokens. *Limit* is what we set
-out to reach; what was not reached says **MISSED**.
+`make bench` runs everything (about a quarter of an hour on two quiet cores). `python -m bench NAME` runs one
+workload and keeps the results of the others. `python -m bench.page` writes this page from
+`bench/results/latest.json`.
 
 """
 ERRORS = """## How "to equal standard error" is computed
 
-Both are run with the same number of rows *n* over several seeds. *V* is the variance of a word's score
-over the seeds, summed over the *d* words. Least squares on *n* independent rows has an error variance
-proportional to 1 / (n − d − 1), so the rows the rival needs to reach our error are
+Both run with the same number of model inputs *n* and several seeds. *V* is the variance of a word's score
+over the seeds, summed over the *d* words. The error variance of least squares on *n* independent inputs is
+proportional to 1 / (n − d − 1). So the rival needs this many inputs to reach our error:
 
 ```text
 n' = d + 1 + (n − d − 1) · V_rival / V_ours
 ```
 
-and the ratio is our seconds over the rival's seconds times n' / n. (The usual 1 / n would flatter us.)
-The quartiles are of a bootstrap over the seeds. The rivals answer the same question as we do: the same
-logit, the same words, no selection of words; what was changed in their settings for that is told in
-`bench/lime_error.py` and `bench/shap_error.py`.
+The ratio is our seconds divided by (the rival's seconds times n' / n). (The usual 1 / n would favour us.) The
+quartiles come from a bootstrap over the seeds. The rivals answer the same question: the same logit, the same
+words, no selection of words. `bench/lime_error.py` and `bench/shap_error.py` say which of their settings were
+changed for that.
 
-## What is not measured here
+## Limitations
 
-ferret runs only on transformers < 5: its 4,600 F were recorded on two cores with an older one and are
-not measured again. inseq pins a package that others need newer: it runs in an environment of its own,
-which `make bench` makes, and there heedful runs beside it in one process.
+- ferret needs transformers < 5. Its 4,600 F were recorded once on two cores with an older version.
+- inseq requires an older version of a package that others need newer. `make bench` makes an environment for
+  it; there heedful and inseq run in one process.
 """
+DETAILS = ("command", "work", "rival", "ours", "rival's", "pairs", "model inputs", "notes")
 
 
 def markdown(found: dict[str, Result]) -> str:
@@ -56,10 +56,10 @@ def markdown(found: dict[str, Result]) -> str:
     lines = [HEAD + count + ".", "", *absent, ""]
     lines += ["| work | rival | ours / rival | quartiles | limit | |", "|---|---|---|---|---|---|"]
     lines += [_row(result.title, ratio) for result in every for ratio in result.ratios]
-    lines += ["", "## In detail", ""]
-    for name in WORKLOADS:
-        if name in found:
-            lines += _section(name, found[name])
+    lines += ["", "## Details", "", *_machines(found), ""]
+    lines += ["| " + " | ".join(DETAILS) + " |", "|---" * len(DETAILS) + "|"]
+    lines += [_details(name, ratio) for name in WORKLOADS if name in found for ratio in found[name].ratios]
+    lines.append("")
     return "\n".join([*lines, *threads.section()]) + "\n" + ERRORS
 
 
@@ -70,19 +70,26 @@ def _row(title: str, r: Ratio) -> str:
     return f"| {work} | {r.rival} | {r.ratio:.2f} | {r.low:.2f} to {r.high:.2f} | {limit} | {verdict} |"
 
 
-def _section(name: str, result: Result) -> list[str]:
-    lines = [f"### {result.title}", "", f"`python -m bench {name}`, {result.date}. {_machine(result)}", ""]
-    for r in result.ratios:
-        rows = _rows(r)
-        amounts = f"ours {_amount(r.ours, r.unit)}, rival {_amount(r.theirs, r.unit)}; {r.pairs} pairs"
-        told = f" {r.note[0].upper() + r.note[1:]}." if r.note else ""
-        lines += [f"- **{r.work}** against **{r.rival}**: {amounts}{rows}.{told}"]
-    return [*lines, ""]
+def _details(name: str, r: Ratio) -> str:
+    amounts = f"{_amount(r.ours, r.unit)} | {_amount(r.theirs, r.unit)}"
+    work = f"`python -m bench {name}` | {r.work} | {r.rival}"
+    return f"| {work} | {amounts} | {r.pairs} | {_inputs(r)} | {r.note} |"
 
 
-def _rows(r: Ratio) -> str:
+def _inputs(r: Ratio) -> str:
     ours, theirs = ("—" if rows is None else f"{rows:,}" for rows in r.rows)
-    return "" if r.rows == (None, None) else f"; rows {ours} and {theirs}"
+    return "" if r.rows == (None, None) else f"{ours} and {theirs}"
+
+
+def _machines(found: dict[str, Result]) -> list[str]:
+    """One line per machine and set of versions: most workloads share them."""
+    named: dict[str, list[str]] = {}
+    for name in WORKLOADS:
+        if name in found:
+            named.setdefault(f"{found[name].date}, {_machine(found[name])}", []).append(f"`{name}`")
+    many = max(named, key=lambda facts: len(named[facts]), default="")
+    others = [f"- {', '.join(names)}: {facts}" for facts, names in named.items() if facts != many]
+    return [f"- Measured {many}", *others] if many else []
 
 
 def _amount(value: float, unit: str) -> str:

@@ -34,12 +34,15 @@ SETTINGS = {
 }
 HEAD = """## Threads on a quiet and on a busy machine
 
-README's audit on four texts as a command; processor time in brackets. Busy: one endless loop beside it.
-Between two operations torch's threads spin; beside another program that costs more than it saves. Commands
-let them sleep (`OMP_WAIT_POLICY=PASSIVE`, set before torch is imported, unless you chose another way), and
-`explain` and `audit` give models below ten million parameters one thread, unless `OMP_NUM_THREADS` is set.
-In Python heedful sets nothing: export `OMP_WAIT_POLICY=PASSIVE` before you start Python, or call
-`torch.set_num_threads(1)` if several processes share the machine.
+By default, torch's threads spin (use the processor) while they wait. On a busy machine this costs more time
+than it saves. So heedful's commands let them sleep: they set `OMP_WAIT_POLICY=PASSIVE` before torch is
+imported, unless you set it yourself. `explain` and `audit` use one thread for models below ten million
+parameters, unless `OMP_NUM_THREADS` is set.
+
+In Python, heedful changes nothing. If several processes share the machine, export `OMP_WAIT_POLICY=PASSIVE`
+before you start Python, or call `torch.set_num_threads(1)`.
+
+README's audit with all methods on four texts; processor time in brackets. Busy: another program uses a core.
 """
 TABLE = ("| threads | quiet machine | one core busy |", "|---|---|---|")
 OURS = ("OMP_", "GOMP_", "KMP_", "MKL_")

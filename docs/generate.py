@@ -1,6 +1,6 @@
-"""Write the pages that tell what the code tells: methods, metrics, the tests of the trial, the API.
+"""Write the docs pages that come from the code: methods, metrics, the tests of the trial, the API.
 
-`make docs` runs it; a test checks that they are current.
+`make docs` runs it; a test checks that the pages are current.
 """
 
 from __future__ import annotations
@@ -24,54 +24,71 @@ HERE = Path(__file__).parent
 NOT_PARTS = ("heedful.labs", "heedful.core")
 PARTS = """## Parts
 
-What the labs are written with, below the names above; documented where they stand.
+Functions and classes that the labs use, with the module that has them. Their docstrings say more.
 
 | module | name | does |
 |---|---|---|
 """
 HEAD = """# Methods
 
-Generated from the registry. *Signed* scores push towards (+) or away from (−) the target; unsigned ones only
-say how much. *Needs* is what the model must offer; `heedful doctor MODEL` says whether it does. *Expensive*
-methods take a pass per token, or many more, and run only when named. Each has a page with its formula, its
-cost, its limitations, and whom to cite.
+This page is generated from the code. `heedful methods` prints the same list. *Signed* scores push
+towards (+) or away from (−) the target; unsigned scores only say how important a word is. *Needs* is
+what the model must offer; `heedful doctor MODEL` says whether it does. *Expensive* methods need one pass
+per token or many more, and run only when you name them. Click a method for its formula, cost,
+limitations and citation. For a short guide, see
+[Which method should I use?](faq.md#which-method-should-i-use)
 
-Scores and standard errors have the unit of the output: multiply it by a constant, and they are multiplied
-by it; add a constant, and they stay. Ranks, rules and shares of attention have no unit: `anchors`,
-`attention-…`, `random`, `search`, `value-zeroing`. `chefer` and `chefer-lrp` multiply gradients through the
-layers and add up powers of the unit: with two layers or more they scale in no simple way, and their order
-may change with it.
-
-| method | says | signed | needs |
+| method | what it computes | signed | needs |
 |---|---|---|---|
 """
 
-WEIGHED = """# Metrics
+UNITS = """
+## Units of the scores
 
-Generated from the registry. Every value stands between a *control*, the same metric on random scores, and
-the *best*: skill = (value − control) / (best − control) is 0 at chance and 1 at the best. Metrics whose best
-is "the best order found" remove words, under every operator asked for; their rows are shared with those of
-the methods. The others explain again, other texts or other models, and cost as many explanations.
-*Verdict*: the family through which the metric takes part in the verdict of an audit; the others are shown
-beside it. A metric says nothing (has no value) where it is not defined: `plausibility` without marks,
-`completeness` of a method without a baseline.
+Most scores and standard errors have the unit of the output. If you multiply the output by a constant,
+they are multiplied by it; if you add a constant, they do not change. The exceptions:
 
-*Unit*: the verdict does not depend on the unit of the output. Multiply the output by a positive constant: the
-metrics that the verdict uses are multiplied by it, for methods and random orders alike, and all other metrics
-keep their values. Add a constant: no metric changes, because each is made of differences of outputs.
-`tests/test_unit_of_output.py` checks this for every metric. The exceptions depend on the unit, or on where
-zero lies, by definition:
+- `anchors`, `attention-…`, `random`, `search` and `value-zeroing` give ranks, rules or shares, without a
+  unit.
+- `chefer` and `chefer-lrp` multiply gradients through the layers. With two layers or more they scale in
+  no simple way, and the order of the words may change.
+"""
 
-- the control of `completeness`: random scores have size 1, whatever the output's unit
-- the sentence that there is little to explain: less than 0.01 of a logit, or a thousandth of any other output
-- `anchors` of a multi-label model: a label holds where its logit is above 0
-- everything, if the target is a probability, which has bounds of its own
+METRICS = """# Metrics
 
-`gold_recall`, `roar`, `randomisation_curve` and `label_randomisation` (in `heedful.metrics`) need a data set
-or training of their own and are functions, not metrics of a text: see [Retraining](roar.md).
+This page is generated from the code. `heedful metrics` prints the same list. Every value is compared
+with a *control* (the same metric on random scores) and with the *best*:
 
-| metric | says | good is | best | verdict |
+> skill = (value − control) / (best − control)
+
+So 0 is the mean of random scores and 1 is the best. If *best* is "the best order found", the metric
+removes words, under every removal operator that judges. The other metrics explain again, other texts or
+other models, and cost that many explanations. *Verdict* is the family through which the metric takes
+part in the verdict of an audit; metrics without a family are shown but do not take part. Some metrics
+have no value in some cases: `plausibility` needs rationales, `completeness` needs a method with a
+baseline.
+
+| metric | what it measures | good is | best | verdict |
 |---|---|---|---|---|
+"""
+
+INVARIANCE = """
+## The unit of the output
+
+The verdict does not depend on the unit of the output. If you multiply the output by a positive constant,
+the metrics of the verdict are multiplied by it, for methods and random orders alike; all other metrics
+keep their values. If you add a constant, no metric changes. `tests/test_unit_of_output.py` checks this
+for every metric. The exceptions, by definition:
+
+- the control of `completeness`: random scores have size 1, whatever the unit of the output
+- the sentence that there is little to explain: below 0.01 for a logit, or a thousandth of any other output
+- `anchors` of a multi-label model: a label is predicted if its logit is above 0
+- everything, if the target is a probability: it lies between 0 and 1
+
+## Metrics that train models
+
+`gold_recall`, `roar`, `randomisation_curve` and `label_randomisation` (in `heedful.metrics`) need a data
+set or training of their own. They are functions, not metrics of one text: see [Retraining](roar.md).
 """
 
 TESTS = re.compile(r"(<!-- tests: generated -->\n).*?(<!-- end of tests -->)", re.DOTALL)
@@ -82,8 +99,8 @@ TESTED = """
 
 API = """# API reference
 
-Generated from the code: every public name of `heedful`, its signature and what its docstring says. Names are
-imported when first used, so `import heedful` needs no torch.
+Generated from the docstrings of every public name of `heedful`. Tests run the examples. Names are imported
+when first used, so `import heedful` needs no torch.
 
 """
 
@@ -95,7 +112,7 @@ def methods() -> str:
         summary = entry.summary + (" *Expensive.*" if entry.expensive else "")
         link = f"[`{entry.name}`](methods/{entry.name}.md)"
         rows.append(f"| {link} | {summary} | {'yes' if entry.signed else 'no'} | {needs} |")
-    return HEAD + "\n".join(rows) + "\n"
+    return HEAD + "\n".join(rows) + "\n" + UNITS
 
 
 def method(entry: registry.Explainer) -> str:
@@ -104,10 +121,10 @@ def method(entry: registry.Explainer) -> str:
     params = "".join(f"| `{p.name}` | `{p.default!r}` |\n" for p in entry.params.values())
     table = f"\n## Parameters\n\n| name | default |\n|---|---|\n{params}" if params else ""
     facts = [
-        f"- **Sign:** {'towards (+) or away from (−) the target' if entry.signed else 'none, sizes alone'}",
+        f"- **Sign:** {'towards (+) or away from (−) the target' if entry.signed else 'none'}",
         f"- **Needs of the model:** {needs}",
-        f"- **Runs:** {'only when named: it is expensive' if entry.expensive else 'by default'}",
-        f"- **Held to:** {', '.join(sorted(entry.properties)) or 'the conventions of every method'} "
+        f"- **Runs:** {'only when you name it: it is expensive' if entry.expensive else 'with --method all'}",
+        f"- **Checked properties:** {', '.join(sorted(entry.properties)) or 'those of every method'} "
         "(`heedful.checks.check_explainer`)",
         f"- **Cite:** {entry.cite}",
     ]
@@ -125,24 +142,22 @@ def metrics() -> str:
         link = f"[`{entry.name}`](metrics/{entry.name}.md)"
         family = entry.family.replace("-", " the ")
         rows.append(f"| {link} | {entry.summary} | {entry.better} | {bound} | {family} |")
-    return WEIGHED + "\n".join(rows) + "\n"
+    return METRICS + "\n".join(rows) + "\n" + INVARIANCE
 
 
 def metric(entry: registry.Metric) -> str:
     """One page."""
     bound = "the best order found on the text" if entry.best is None else f"{entry.best:g}"
-    asks = (
-        "rows: words are removed" if entry.kind == "removal" else "the method again, on other texts or models"
-    )
+    how = "words are removed" if entry.kind == "removal" else "the method explains other texts or models"
     control = "the method's own scores, shuffled" if entry.shuffled else "random scores"
     family = entry.family.replace("-", " the ")
-    part = f"in the family *{family}*" if family else "none: it is shown beside it"
+    part = f"in the family *{family}*" if family else "none: it is only shown"
     facts = [
         f"- **Good is:** {entry.better}; best: {bound}",
-        f"- **Asks for:** {asks}",
+        f"- **How:** {how}",
         f"- **Control:** {control}",
-        f"- **Part in the verdict:** {part}",
-        f"- **Runs:** {'only when named: it is expensive' if entry.expensive else 'when asked for'}",
+        f"- **Part of the verdict:** {part}",
+        f"- **Runs:** {'only when you name it: it is expensive' if entry.expensive else 'when you name it'}",
         f"- **Cite:** {entry.cite}",
     ]
     use = f"`heedful audit reviews.csv --metric {entry.name}`"
@@ -202,17 +217,29 @@ def _parts() -> list[str]:
 
 
 def _function(name: str) -> str:
+    """Signature, what it does, its parameters, what it returns, an example."""
     value = getattr(heedful, name)
-    return f"### heedful.{name}\n\n```text\n{name}{_signature(value)}\n```\n\n```text\n{_said(value)}\n```\n"
+    doc = _sections(_said(value))
+    lines = [f"### heedful.{name}\n", doc[""].strip(), f"\n```text\n{name}{_signature(value)}\n```\n"]
+    lines += [f"- `{parameter}`: {meaning}" for parameter, meaning in _described(doc["Parameters"])]
+    for section in ("Returns", "Yields"):
+        lines += [f"\n{section} **{kind}**. {meaning}" for kind, meaning in _described(doc.get(section, ""))]
+    return "\n".join([*lines, _example(doc)])
 
 
 def _class(name: str) -> str:
+    """What it is, its fields, its methods, an example."""
     value = getattr(heedful, name)
-    lines = [f"### heedful.{name}\n", f"```text\n{_said(value)}\n```\n"]
+    doc = _sections(_said(value))
+    lines = [f"### heedful.{name}\n", _code_blocks(doc[""].strip()), ""]
+    meanings = dict(_described(doc.get("Parameters", "")))
     if dataclasses.is_dataclass(value):
-        held = [field for field in dataclasses.fields(value) if not field.name.startswith("_")]
-        lines += ["| field | type |", "|---|---|"]
-        lines += [f"| `{field.name}` | `{_cell(_type(field.type))}` |" for field in held] + [""]
+        lines += ["| field | type | meaning |", "|---|---|---|"]
+        types = {field.name: _cell(_type(field.type)) for field in dataclasses.fields(value)}
+        lines += [f"| `{each}` | `{types[each]}` | {_cell(said)} |" for each, said in meanings.items()]
+    else:
+        lines += [f"- `{each}`: {said}" for each, said in meanings.items()]
+    lines += [""] * bool(meanings)
     own = {n: m for n, m in vars(value).items() if not n.startswith("_")}
     for called, member in sorted(own.items()):
         member = getattr(member, "__func__", member)
@@ -220,7 +247,40 @@ def _class(name: str) -> str:
             lines.append(f"- `.{called}`: {_first(member.fget)}")
         elif inspect.isfunction(member):
             lines.append(f"- `.{called}{_signature(member, method=True)}`: {_first(member)}")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, _example(doc)])
+
+
+SECTION = re.compile(r"^(\w+)\n-{3,}\n", re.MULTILINE)
+
+
+def _sections(doc: str) -> dict[str, str]:
+    """A numpydoc docstring by section; "" is what stands before the first."""
+    head, *rest = SECTION.split(doc)
+    return {"": head, **dict(zip(rest[::2], rest[1::2], strict=True))}
+
+
+def _described(section: str) -> list[tuple[str, str]]:
+    """(name, description in one line) of a section such as Parameters."""
+    entries: list[tuple[str, list[str]]] = []
+    for line in section.strip().splitlines():
+        if line.startswith(" ") and entries:
+            entries[-1][1].append(line.strip())
+        elif line:
+            entries.append((line, []))
+    return [(name, " ".join(words)) for name, words in entries]
+
+
+def _example(doc: dict[str, str]) -> str:
+    """Tests run the docstring itself, so the block is not run again as a block of the docs."""
+    return f"\n```pycon\n{doc['Examples'].strip()}\n```\n"
+
+
+def _code_blocks(text: str) -> str:
+    """Indented tables of a docstring, as blocks."""
+    return "\n\n".join(
+        f"```text\n{inspect.cleandoc(part)}\n```" if part.startswith("    ") else part
+        for part in text.split("\n\n")
+    )
 
 
 def _signature(function: Any, method: bool = False) -> str:

@@ -256,7 +256,7 @@ def work(name: str, seed: int) -> None:
 def told(rows: list[Row], now: Mapping[str, str]) -> str:
     """What the file says of this code, by lab, and of all code, in a few sentences."""
     whole, of_now = count_of(rows), current(rows, now)
-    beside = f"All rows of the file, older code included: {_failures(whole)}, in {whole.runs} runs."
+    beside = f"All runs of the file, older code included: {_failures(whole)}, in {whole.runs} runs."
     if not of_now:
         return f"No seeds were run for this code. {beside}"
     of = count_of(of_now)

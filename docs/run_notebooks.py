@@ -4,12 +4,13 @@
     python docs/run_notebooks.py NAME ...   some
 
 A cell is run as Jupyter would: what it prints is a stream, its last expression is displayed with every form
-it has (text, HTML). No kernel is needed: cells are plain Python, one namespace a notebook.
+it has (text, HTML, PNG). No kernel is needed: cells are plain Python, one namespace per notebook.
 """
 
 from __future__ import annotations
 
 import ast
+import base64
 import contextlib
 import io
 import json
@@ -46,9 +47,11 @@ def run(source: str, names: dict[str, Any], count: int) -> list[dict[str, Any]]:
     if said.getvalue():
         outputs.append({"output_type": "stream", "name": "stdout", "text": lines(said.getvalue())})
     if value is not None:
-        data = {"text/plain": lines(repr(value))}
-        if hasattr(value, "_repr_html_"):
-            data["text/html"] = lines(value._repr_html_())
+        data: dict[str, Any] = {"text/plain": lines(repr(value))}
+        if hasattr(value, "_repr_html_") and (html := value._repr_html_()) is not None:
+            data["text/html"] = lines(html)
+        if hasattr(value, "_repr_png_"):
+            data["image/png"] = base64.b64encode(value._repr_png_()).decode() + "\n"
         outputs.append(
             {"output_type": "execute_result", "execution_count": count, "data": data, "metadata": {}}
         )

@@ -1,11 +1,11 @@
-"""Runs labs in full and writes their pages: docs/labs/NAME.md, its figures, and the list of all labs.
+"""Runs labs in full and writes their docs pages: docs/labs/NAME.md, its figures, and the list of all labs.
 
     python docs/write_labs.py                 every lab, about an hour and a half on two cores
     python docs/write_labs.py dyck solu       these; the list is written anew
     python docs/write_labs.py out/dyck        what heedful lab run dyck --out out/dyck saved
     python docs/write_labs.py --list          none; only the list
 
-What a page says is what the run said; nothing is edited by hand. `make labs` runs all.
+What a page says is what the run said. `make labs` runs all.
 """
 
 from __future__ import annotations
@@ -17,45 +17,45 @@ from pathlib import Path
 
 import run_lab_seeds
 
-from heedful.labs import Claim, Figure, LabReport, Paragraph, Table, labs, run_lab
+from heedful.core.document import plain
+from heedful.labs import Claim, Figure, LabReport, NumberTable, Paragraph, labs, run_lab
+from heedful.reports.charts.draw import svg
 from heedful.reports.charts.export_svg import standalone
-from heedful.reports.lab_terminal import number, shown
+from heedful.reports.lab import number, shown
 
 FOLDER = Path(__file__).parent / "labs"
 LIST = """# Labs
 
-What the field teaches, run on two cores, each lab checking its own claims: `heedful lab run NAME` prints
-tables, `--out` writes a page with figures, and the exit code is 1 when a claim fails. In Python:
+Each lab repeats an experiment of a paper on two cores and checks its own claims. `heedful lab run NAME`
+prints tables, and `--out` writes a report with figures. The exit code is 1 if a claim fails. In Python:
 `heedful.run_lab(name)`.
 
-A page shows the full run of one seed. Another `--seed` changes the digits, and now and then a conclusion,
-since claims rest on what was drawn. How often is counted with `--fast`, a smaller run, under seeds that are
-drawn from each lab's code, so that nobody chose them (`make lab-seeds`; in the background
-`nohup make lab-seeds SEEDS=3 &`, which may be stopped and goes on where it was).
+Each docs page shows the full run of one seed. Another `--seed` changes the digits, and sometimes a
+conclusion. How often is counted with `--fast` (a smaller run) and seeds computed from each lab's code,
+so nobody chose them: `make lab-seeds`, or in the background `nohup make lab-seeds SEEDS=3 &`. If it is
+interrupted, the same command resumes it.
+
 {seeds}
 
-The rows are in [seeds.csv](seeds.csv). Its column `source` is the code that ran: the first 12 digits of the
-SHA-256 of the lab's module and of every module of heedful that this imports, directly or not. In the table
-below, `code` is the `source` of the labs when this page was written; failures are counted for that code,
-and beside it for all rows of the file, older code included. `python docs/run_lab_seeds.py --count` counts
-for the code as it is now.
+[seeds.csv](seeds.csv) has all runs. Its column `source` identifies the code: the first 12 digits of the
+SHA-256 of the lab's module and of every heedful module it imports. In the table below, `code` is this
+number when the page was written. *Claims that failed* counts the runs of this code, *all runs* also
+those of older code. `python docs/run_lab_seeds.py --count` counts for the current code.
 
-Some claims were weakened after they had failed under other seeds, and say less than they once did:
+Some claims were weakened because a stronger version failed with other seeds:
 
-- `lime-theorem`, bandwidth: "the sign of more than one word in a hundred hangs on the bandwidth" became
-  "there are such words, and none where f is linear". The share depends on the texts that are drawn.
-- `lime-theorem`, deletion: "farther by more than 10 % of the limit" became "farther". The distance depends
-  on the texts that are drawn.
-- `lime-theorem`, scatter of LIME's runs: "the squared distance of the mean of five runs is less than five
-  times what their scatter explains" became "the joint 99.9 % intervals of all words, from ten runs, hold
-  the limit". Five runs estimate their own scatter too badly for a fixed factor.
-- `not-not-explanation --fast`: that attention of zoo:one-layer, and weights that the network learns, guide
-  better than uniform weights is claimed by the full run only. The difference is two or three points of F1,
-  which the few networks of a fast run cannot tell from none.
-- `superposition`: the shapes are claimed of the best of four restarts by loss, as in the paper, no longer
-  of every start; in return they are claimed of every feature, no longer of the mean.
+- `lime-theorem`, bandwidth: the claim is only that the sign of some words depends on the bandwidth, not
+  of how many. The share depends on the sampled texts.
+- `lime-theorem`, deletion: the claim is "farther", without a number. The distance depends on the sampled
+  texts.
+- `lime-theorem`, runs of LIME: the claim is about simultaneous 99.9 % intervals from ten runs. Five runs
+  are too few to estimate their variation.
+- `not-not-explanation --fast`: only the full run claims that attention of zoo:one-layer, and weights
+  that the network learns, guide better than uniform weights. The difference is two or three points of
+  F1, too small for the few networks of a fast run.
+- `superposition`: the shapes are claimed for the best of four restarts by loss, as in the paper.
 
-| lab | minutes | what it shows | after | claims that failed | all rows | code |
+| lab | minutes | what it shows | after | claims that failed | all runs | code |
 |---|---|---|---|---|---|---|
 """
 
@@ -75,11 +75,11 @@ def line(claim: Claim) -> str:
     return wrapped(f"- {mark} {escaped(claim.sentence)} *{escaped(number(claim))}*", "  ")
 
 
-def told(lab: str, given: Paragraph | Table | Figure | Claim) -> str:
+def told(lab: str, given: Paragraph | NumberTable | Figure | Claim) -> str:
     """Claims stand at the top."""
     if isinstance(given, Paragraph):
-        return wrapped(escaped(given.text))
-    if isinstance(given, Table):
+        return wrapped(escaped(plain(given.text)))
+    if isinstance(given, NumberTable):
         return "\n".join([f"**{escaped(given.title)}**", "", *rows(given)])
     if isinstance(given, Figure):
         alt = escaped(given.caption).replace("[", "(").replace("]", ")")
@@ -87,7 +87,7 @@ def told(lab: str, given: Paragraph | Table | Figure | Claim) -> str:
     return ""
 
 
-def rows(table: Table) -> Iterator[str]:
+def rows(table: NumberTable) -> Iterator[str]:
     def cells(values: tuple[object, ...]) -> str:
         return "| " + " | ".join(escaped(str(value)) for value in values) + " |"
 
@@ -123,7 +123,7 @@ def write(given: str) -> None:
     for old in folder.glob("*.svg"):
         old.unlink()
     for figure in report.figures:
-        (folder / f"{figure.name}.svg").write_text(standalone(figure.svg), encoding="utf-8")
+        (folder / f"{figure.name}.svg").write_text(standalone(svg(figure.chart)), encoding="utf-8")
     page_of(name).write_text(page(report), encoding="utf-8")
     print(f"{name}: {report.answer} {report.settings['seconds']:.0f} s")
 

@@ -77,7 +77,7 @@ def files(folder: Path, words: list[str]) -> None:
         "text,label\n" + "".join(f"{text},{label}\n" for text, label in rows), encoding="utf-8"
     )
     if words[0] == "report":
-        assert main(["explain", "not bad", "--method", "occlusion", "--save", words[1], "--quiet"]) == 0
+        assert main(["explain", "not bad", "--method", "occlusion", "--out", words[1], "--quiet"]) == 0
     if words[0] == "steer" and "--sae" in words:
         prepare(folder, ["features", "sae/"])
 

@@ -43,7 +43,7 @@ TOP = {"_version", "__main__", ""}  # above all layers; "" is heedful itself, wh
 # Escapes from the type checker. A change may make these numbers smaller, never larger.
 TYPE_IGNORES = 42
 CASTS = 6
-MAX_LINES = 60  # of a function after its signature
+MAX_LINES = 60  # of a function after its signature and docstring
 MAX_PARAMETERS = 8  # of a function that is no command, no decorator and not in heedful.__all__
 
 
@@ -206,7 +206,8 @@ def test_escapes_from_the_type_checker_do_not_grow() -> None:
 
 def test_functions_are_short() -> None:
     def lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-        return (node.end_lineno or 0) - node.body[0].lineno + 1
+        first = node.body[1] if ast.get_docstring(node) and len(node.body) > 1 else node.body[0]
+        return (node.end_lineno or 0) - first.lineno + 1
 
     assert [f"{module}.{node.name}" for module, node in functions() if lines(node) > MAX_LINES] == []
 

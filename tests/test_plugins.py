@@ -45,8 +45,9 @@ def best_word_drop(scores, rng) -> Probe:
 TRIAL_TEST = '''
 """How many words the texts have."""
 from dataclasses import dataclass
+from heedful.core.charts import Scatter, Series
 from heedful.trials.registry import TrialWords, trial_test
-from heedful.trials.rows import ChartSeries, TrialChart, TrialRow
+from heedful.trials.rows import TrialRow
 
 @dataclass(frozen=True)
 class Lengths:
@@ -71,7 +72,7 @@ def conclude(rows, texts, against):
 
 def chart(result):
     points = tuple((float(i), float(n)) for i, n in enumerate(result.words))
-    return TrialChart("lengths of texts", "text", "words", (ChartSeries("texts", points),))
+    return Scatter((Series("texts", points),), "text", "words", "lengths of texts")
 
 @trial_test("text length", title="How long are the texts?", needs={"attentions"}, cite="Plugin 2026",
             words=TrialWords(showed, against=against, conclude=conclude), chart=chart)
@@ -108,7 +109,7 @@ once = ("--method", "letters", "--json", "--quiet")
 done["explain"] = run("explain", "a very good film", "--param", "letters.power=2", *once)
 kept = ("--metric", "best-word-drop", "--draws", "5", "--out", str(folder / "audit"))
 done["audit"] = run("audit", texts, *once, *kept)
-kept = ("--html", str(folder / "trial.html"), "--save", str(folder / "trial"))
+kept = ("--html", str(folder / "trial.html"), "--out", str(folder / "trial"))
 done["trial"] = run("trial", texts, "--test", "text-length", "--json", "--quiet", *kept)
 done["report"] = run("report", str(folder / "trial"), "--html", str(folder / "again.html"))
 
@@ -210,8 +211,8 @@ def test_the_test_is_in_the_trial_and_on_its_page(done: dict[str, Any], folder: 
 
 def test_a_saved_trial_opens_without_torch_and_without_the_plugin(done: dict[str, Any], folder: Path) -> None:
     code = (
-        "import sys, heedful; from heedful.reports.trial_page import page; "
-        "trial = heedful.Trial.load(sys.argv[1]); page(trial); print(trial.verdict); "
+        "import sys, heedful; "
+        "trial = heedful.Trial.load(sys.argv[1]); trial.page(); print(trial.verdict); "
         "sys.exit(' '.join({'torch', 'plug_test'} & set(sys.modules)) or 0)"
     )
     told = subprocess.run(

@@ -23,6 +23,15 @@ from bench.verdicts.models import every
 from bench.verdicts.rates import Null, Rate
 
 HERE = Path(__file__).parents[2]
+PLAIN = {
+    "ties values": "values with ties",
+    "rare wins values": "values with rare wins",
+    "rare losses values": "values with rare losses",
+    "skewed, long tail of wins values": "skewed values with a long tail of wins",
+    "heavy tails values": "heavy-tailed values",
+    "the others know nothing": "the others have no information",
+    "methods of 6 qualities": "6 methods of known quality",
+}
 RESULTS, PAGE = HERE / "bench" / "results" / "verdicts.json", HERE / "docs" / "verdict.md"
 TEXTS, METHODS, MANY = 20, 4, 100
 QUALITIES = np.array([1.6, 1.6, 1.5, 1.2, 0.8, 0.0])
@@ -134,8 +143,8 @@ def table(data: dict[str, Any]) -> str:
     if "simulated" in data:
         part = data["simulated"]
         lines += [
-            f"Simulated audits of {part['texts']} texts and {part['methods']} methods; where methods are of "
-            f"known quality, of {len(QUALITIES)} methods.",
+            f"Simulated audits of {part['texts']} texts and {part['methods']} methods "
+            f"({len(QUALITIES)} methods where their quality is known).",
             "",
             "| what is audited | audits | a false “better than random” "
             "| a recommendation worse than it says |",
@@ -148,8 +157,8 @@ def table(data: dict[str, Any]) -> str:
         part = data["sooner"]
         lines += [
             "",
-            f"Audits that stop when they are decided, of at most {part['texts']} texts, "
-            f"{part['audits']:,} per line.",
+            f"Audits with `--until-decided`, at most {part['texts']} texts, "
+            f"{part['audits']:,} audits per line.",
             "",
             "| what is audited | texts, median | a false “better” | a recommendation worse than it says "
             "| certified |",
@@ -165,25 +174,29 @@ def table(data: dict[str, Any]) -> str:
 
 
 def _named(null: str) -> str:
-    """Skewed and heavy-tailed values have the ranks of symmetric ones: one line stands for all."""
-    return "symmetric, skewed or heavy-tailed values" if null == "symmetric values" else null
+    """Skewed and heavy-tailed values have the ranks of symmetric ones: one line represents all."""
+    if null == "symmetric values":
+        return "symmetric, skewed or heavy-tailed values"
+    for name, plain in PLAIN.items():
+        null = null.replace(name, plain)
+    return null
 
 
 def _real_lines(part: dict[str, Any]) -> list[str]:
     hold, within = part["claims that hold"], part["recommendations within their gap"]
     return [
-        f"Whole audits of {part['models']} models whose reasons are known, {part['audits']} audits of "
-        f"{audits.TEXTS} texts; fresh texts: {audits.FRESH}.",
+        f"Whole audits of {part['models']} models whose true reasons are known: {part['audits']} audits of "
+        f"{audits.TEXTS} texts each, checked on {audits.FRESH} new texts.",
         "",
         "| | |",
         "|---|---|",
         f"| audits with a false “better than random” | {Rate('', part['false better'], part['audits'])} |",
         f"| the same, models without any reason | {part['false better without reasons']} of "
         f"{part['without reasons']} |",
-        f"| claims “better than random” that hold on fresh texts | {hold} of {part['claims']} |",
-        f"| recommendations within their gap on fresh texts | {within} of {part['recommendations']} |",
-        f"| power, beside the same test that knows the true worth | {part['found'] / part['findable']:.2f} |",
-        f"| Kendall's tau of the order with the truth | {part['tau']:.2f} |",
+        f"| claims “better than random” that are true on new texts | {hold} of {part['claims']} |",
+        f"| recommendations within their gap on new texts | {within} of {part['recommendations']} |",
+        f"| power, relative to a test that knows the true effects | {part['found'] / part['findable']:.2f} |",
+        f"| Kendall's tau between the measured and the true order | {part['tau']:.2f} |",
     ]
 
 

@@ -26,7 +26,7 @@ from bench.verdicts.models import Known
 from bench.verdicts.rates import EXCHANGES
 from heedful.core.arrays import Floats
 from heedful.metrics.faithfulness import bin_counts
-from heedful.metrics.random_orders import Cell, Pools
+from heedful.metrics.random_orders import MetricCell, Pools
 from heedful.metrics.verdict import Verdict, judge
 
 TEXTS, FRESH = 30, 60
@@ -87,7 +87,7 @@ def oracle(known: Known, seed: int) -> list[str]:
         rng = np.random.default_rng([seed, row, 99])
         values[row, :, 0] = [_worth(true, scores(known, name, text, seed)) for name in names]
         orders[row, :, 0] = [_worth(true, rng.normal(size=len(true))) for _ in range(20)]
-    cells = (Cell("remove-top", "worth", "none"),)
+    cells = (MetricCell("remove-top", "worth", "none"),)
     return judge(Pools(names, cells, values, orders), seed=seed, exchanges=EXCHANGES).better
 
 

@@ -13,12 +13,12 @@ import numpy as np
 from scipy import special
 
 from heedful.core.arrays import Floats
-from heedful.metrics.random_orders import Cell, Pools
+from heedful.metrics.random_orders import MetricCell, Pools
 
 SHARED = 0.6
 ORDERS = 20
 CELLS = tuple(
-    Cell(family, metric, operator)
+    MetricCell(family, metric, operator)
     for family, metric in (("remove-top", "aopc"), ("keep-top", "insertion"))
     for operator in ("delete", "swap")
 )
@@ -41,7 +41,7 @@ LAWS: dict[str, Law] = {
 
 
 def pools(
-    law: Law, quality: Floats, n: int, rng: np.random.Generator, cells: tuple[Cell, ...] = CELLS
+    law: Law, quality: Floats, n: int, rng: np.random.Generator, cells: tuple[MetricCell, ...] = CELLS
 ) -> Pools:
     """One audit. quality (M,) or (n, M): how far each method's latent number is shifted."""
     shift = np.broadcast_to(quality, (n, np.shape(quality)[-1]))

@@ -21,8 +21,8 @@ from scipy import stats
 from bench.verdicts.laws import CELLS, LAWS, pools
 from heedful.audits.stopping import decided
 from heedful.core.arrays import Floats
-from heedful.metrics.random_orders import Cell, Pools, by_family, standard
-from heedful.metrics.verdict import Facts, Verdict, judge
+from heedful.metrics.random_orders import MetricCell, Pools, by_family, standard
+from heedful.metrics.verdict import MethodFacts, Verdict, judge
 
 PROMISE = 0.05
 EXCHANGES = 999  # the test is exact with any number
@@ -111,7 +111,7 @@ def _twins(n: int, methods: int, rng: np.random.Generator) -> Pools:
     """Ten metrics of one family that say the same, one of the other."""
     found = pools(LAWS["symmetric"], np.zeros(methods), n, rng)
     places = [0] * 10 + [2]
-    cells = tuple(Cell(CELLS[at].family, f"metric-{k}", "delete") for k, at in enumerate(places))
+    cells = tuple(MetricCell(CELLS[at].family, f"metric-{k}", "delete") for k, at in enumerate(places))
     return Pools(found.methods, cells, found.values[:, :, places], found.orders[:, :, places])
 
 
@@ -161,14 +161,14 @@ def false_use(verdict: Verdict, null: Null) -> bool:
 def judged(pools: Pools, seed: int, always: bool = False) -> Verdict:
     """The better a method, the more it costs: the rule that takes the cheapest is put to the test."""
     inputs = {name: float(len(pools.methods) - place) for place, name in enumerate(pools.methods)}
-    return judge(pools, Facts(inputs), seed=seed, always=always, exchanges=EXCHANGES)
+    return judge(pools, MethodFacts(inputs), seed=seed, always=always, exchanges=EXCHANGES)
 
 
 def stopped(pools: Pools) -> int:
     """The text at which an audit that stops when it is decided stops."""
     total = len(pools)
     for n in range(10, total):
-        if decided(first(pools, n), Facts(), total - n):
+        if decided(first(pools, n), MethodFacts(), total - n):
             return n
     return total
 

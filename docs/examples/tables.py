@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import heedful
-from heedful.reports.audit_summary import HEADS, apart_heads, judged_apart, verdict_rows
+from heedful.reports.audit_tables import HEADS, apart_heads, judged_apart, verdict_rows
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "worked-audit.md"
@@ -44,13 +44,14 @@ def section(name: str, audit: heedful.Audit) -> str:
     cost = audit.cost
     lines = [f"> {line}" for line in audit.verdict.sentences]
     lines = [line for pair in lines for line in (pair, ">")][:-1]
-    lines += ["", *rows(HEADS, verdict_rows(audit)), "Share of random orders beaten, apart:", ""]
+    lines += ["", *rows(HEADS, verdict_rows(audit))]
+    lines += ["Share of random orders beaten, per metric family and per operator:", ""]
     lines += rows(apart_heads(audit), judged_apart(audit))
     lines += [f"![Skill by method, metric and operator](examples/{name}.svg)", "", *skills(audit)]
     lines += [f"All numbers: [{name}-table.csv](examples/{name}-table.csv).", ""]
     lines += [
         f"{audit.texts} texts. Model inputs: {cost['asked']:,} asked for, {cost['run']:,} run;"
-        f" {cost['naive']:,} if nothing were shared. The prediction is the label on {audit.right} of"
+        f" {cost['naive']:,} if nothing were shared. The prediction equals the label on {audit.right} of"
         f" {audit.labelled}."
     ]
     return "\n".join(lines)

@@ -1,8 +1,8 @@
-"""Write the numbers of a dictionary's page: python docs/examples/write_dictionary.py --help.
+"""Write the numbers of an SAE's docs page: python docs/examples/write_dictionary.py --help.
 
-Reads a dictionary, measures it on held-out texts, makes pages of ten random features, steers by each,
-and writes what it found as Markdown to be included in a page, with one HTML file of the ten features. Nothing
-is picked by hand: what fails is in the tables as well.
+Reads an SAE, measures it on held-out texts, makes a report of ten random features, steers with each of them,
+and writes the numbers as Markdown for the docs page, with one HTML report of the ten features. Nothing
+is picked by hand: failures are in the tables, too.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from heedful.models.zoo import resolve
 
 STRENGTHS = ("0.5x", "1x", "2x", "4x")
 FIGURES = {
-    "l0": "active features a token (L0)",
+    "l0": "active features per token (L0)",
     "explained": "variance explained",
-    "recovered (zero)": "loss recovered against zero",
-    "recovered (mean)": "loss recovered against the mean",
-    "dead": "dead share",
-    "dense": "dense share (fires on over 10 % of tokens)",
+    "recovered (zero)": "loss recovered, compared with zero",
+    "recovered (mean)": "loss recovered, compared with the mean",
+    "dead": "share of dead features",
+    "dense": "share of dense features (active on over 10 % of tokens)",
 }
 
 
@@ -51,17 +51,21 @@ def spanned(value: float, low: float, high: float) -> str:
     return f"{number(value)} [{number(low)}, {number(high)}]" if math.isfinite(low) else number(value)
 
 
+def plain(control: str) -> str:
+    return control.replace("dictionary", "SAE")
+
+
 def measured(found: Measured) -> Iterator[str]:
     controls = list(found.controls)
-    yield "| | dictionary | " + " | ".join(controls) + " |"
+    yield "| | SAE | " + " | ".join(map(plain, controls)) + " |"
     yield "|---" * (2 + len(controls)) + "|"
     for name, words in FIGURES.items():
         if name in found.figures:
             figure = found.figures[name]
             beside = (number(found.controls[control].get(name, math.nan)) for control in controls)
             yield f"| {words} | {spanned(figure.value, figure.low, figure.high)} | {' | '.join(beside)} |"
-    losses = ", ".join(f"{name} {value:.3f}" for name, value in found.loss.items())
-    yield f"\nLoss of the next token in nats: {losses}. Tokens: {found.about.get('tokens', 0):,}."
+    losses = ", ".join(f"{plain(name)} {value:.3f}" for name, value in found.loss.items())
+    yield f"\nLoss per token in nats: {losses}. Tokens: {found.about.get('tokens', 0):,}."
 
 
 def cell(text: str) -> str:
@@ -81,12 +85,12 @@ def strongest(page: Page) -> str:
 
 
 def features(pages: FeaturePages) -> Iterator[str]:
-    heads = ("feature", "fires on", "rule, from half of the texts", "right on the other half")
-    yield "| " + " | ".join((*heads, "another's rule", "raises", "strongest")) + " |"
+    heads = ("feature", "active on", "rule, from half of the texts", "accuracy on the other half")
+    yield "| " + " | ".join((*heads, "rule of another feature", "raises", "strongest example")) + " |"
     yield "|---" * 7 + "|"
     for page in pages:
         said = page.interpretation
-        score = other = "too few firings"
+        score = other = "too few activations"
         if said and said.scores:
             hit = said.scores.detection
             score = spanned(hit.value, hit.low, hit.high)
@@ -109,9 +113,10 @@ def share(mean: MeasuredValue) -> str:
 
 
 def steered(swept: dict[int, Sweep]) -> Iterator[str]:
-    """A line a feature: at the strength that does most before the text breaks, beside the baselines."""
-    heads = ("feature", "strength", "fires on, of what is written", "unsteered", "difference of means")
-    yield "| " + " | ".join((*heads, "random direction", "perplexity ÷ unsteered", "breaks at", "")) + " |"
+    """One line per feature: at the strength that does most before the text breaks, with the baselines."""
+    heads = ["feature", "strength", "active on, of the generated tokens", "unsteered", "difference of means"]
+    heads += ["random direction", "perplexity ÷ unsteered", "breaks at", "result"]
+    yield "| " + " | ".join(heads) + " |"
     yield "|---" * 9 + "|"
     for feature, found in swept.items():
         mine = found.methods[0]
@@ -129,42 +134,43 @@ def steered(swept: dict[int, Sweep]) -> Iterator[str]:
 
 
 def texts_of(swept: dict[int, Sweep]) -> Iterator[str]:
-    """What is written after the first prompt, at that strength."""
+    """The continuation of the first prompt, at that strength."""
     first = next(iter(swept.values()))
-    plain = cell(first.base.texts[0].text.strip())
-    yield f"After “{first.prompts[0]}” the model writes “{plain}”; steered:\n"
+    unsteered = cell(first.base.texts[0].text.strip())
+    yield f"After “{first.prompts[0]}” the model writes “{unsteered}”. With steering:\n"
     for feature, found in swept.items():
         shown = kept(found) or found.of(found.methods[0])[0]
         yield f"- {feature} at {shown.strength}: “{cell(shown.texts[0].text.strip())}”"
 
 
 def kept(found: Sweep) -> SweepPoint | None:
-    """The strength at which the feature fires most in what is written, of those that keep the text whole."""
+    """The strength with the most active tokens, of those that do not break the text."""
     whole = [one for one in found.of(found.methods[0]) if not one.broken]
     return max(whole, key=lambda one: one.presence.value, default=None)
 
 
 def verdict(found: Sweep) -> str:
-    """By a rule: where the text holds, does the feature fire more, and more than the baselines make it?"""
+    """By a rule: before the text breaks, is the feature active more often than unsteered and baselines?"""
     best = kept(found)
     if best is None:
         return "breaks at once"
     if not best.presence.low > found.base.presence.value:
-        return "not shown to fire more"
+        return "not significantly more active"
     rivals = [p for p in found.points[1:] if p.strength == best.strength and p.method != best.method]
     beaten = all(best.presence.low > rival.presence.high for rival in rivals)
-    return "fires more" + ("" if beaten else "; not told from a baseline of its size")
+    same = "not significantly different from a baseline of the same size"
+    return "more active" if beaten else f"more active; {same}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("model")
     parser.add_argument("sae")
-    parser.add_argument("--texts", default="zoo:lm", help="held out; zoo:lm: its speeches")
+    parser.add_argument("--texts", default="zoo:lm", help="held-out texts; zoo:lm: its speeches")
     parser.add_argument("--more", help="further held-out texts to measure on")
-    parser.add_argument("--rows", type=int, default=100_000, help="tokens to read for pages")
+    parser.add_argument("--rows", type=int, default=100_000, help="tokens to read for the report")
     parser.add_argument("--measured", type=int, default=50_000, help="tokens to measure on")
-    parser.add_argument("--steered", type=int, default=10, help="how many of the ten are turned up")
+    parser.add_argument("--steered", type=int, default=10, help="how many of the ten features are steered")
     parser.add_argument("--prompts", type=int, default=24)
     parser.add_argument("--html", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
@@ -187,7 +193,7 @@ def main() -> None:
             writing=Writing(max_new_tokens=24),
         )
         print(json.dumps({"feature": page.feature, "verdict": verdict(found)}), flush=True)
-    lines += ["## Turned up", "", *steered(swept), "", *texts_of(swept)]
+    lines += ["## Steered", "", *steered(swept), "", *texts_of(swept)]
     args.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

@@ -1,9 +1,10 @@
-"""heedful explains transformers and tells you which explanation to heed.
+"""heedful explains transformer models and measures which explanation you can trust.
 
 >>> import heedful
 >>> model = heedful.load("zoo:sentiment")
->>> comparison = heedful.explain(model, "the service is not bad")
->>> comparison["occlusion"].words()
+>>> comparison = heedful.explain(model, "The food was great")
+>>> comparison["occlusion"].top(1)[0].text
+'great'
 
 Names are imported when first used, so `import heedful` costs milliseconds and needs no torch.
 """
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from heedful.metrics.verdict import Verdict
     from heedful.modalities.text import TextInput
     from heedful.models.load import load
-    from heedful.server.app import serve
+    from heedful.server.serve import serve
     from heedful.trials.api import trial
     from heedful.trials.result import Trial
 
@@ -70,7 +71,7 @@ _HOME = {
     "prune_heads": "heedful.heads.ablation.pruning",
     "run_lab": "heedful.labs.base.registry",
     "LabReport": "heedful.core.lab_report",
-    "serve": "heedful.server.app",
+    "serve": "heedful.server.serve",
     "audit": "heedful.audits",
     "weigh": "heedful.audits.weigh",
     "Audit": "heedful.audits",

@@ -11,13 +11,14 @@ import pytest
 from bench.verdicts.laws import LAWS, pools
 
 import heedful
+from heedful.audits.mistakes import Mistake
 from heedful.core import registry
 from heedful.core.evidence import Evidence
-from heedful.metrics.verdict import Verdict, VerdictFacts, judge
+from heedful.metrics.verdict import MethodFacts, Verdict, judge
 from heedful.metrics.verdict_sentences import PROMISE
-from heedful.reports.audit_page import page
-from heedful.reports.audit_summary import HEADS, SINGLE, blocks, verdict_rows
-from heedful.reports.audit_terminal import as_text
+from heedful.reports.audit_tables import HEADS, SINGLE, blocks, verdict_rows
+from heedful.reports.terminal import as_text as drawn
+from heedful.stats.intervals import share_of_count
 
 METRICS = ("comprehensiveness", "sufficiency", "aopc", "insertion", "monotonicity", "infidelity")
 METHODS = ("method-0", "method-1", "method-2", "method-3")
@@ -26,7 +27,7 @@ METHODS = ("method-0", "method-1", "method-2", "method-3")
 def judged(quality: tuple[float, ...] = (2.5, 1.2, 0.0, -1.0), n: int = 50, seed: int = 0) -> Verdict:
     given = pools(LAWS["symmetric"], np.array(quality), n, np.random.default_rng(seed))
     inputs = {f"method-{place}": 10.0 * place + 1 for place in range(len(quality))}
-    return judge(given, VerdictFacts(inputs, {"method-0": ("mask",)}))
+    return judge(given, MethodFacts(inputs, {"method-0": ("mask",)}))
 
 
 def many(verdict: Verdict | None = None) -> heedful.Audit:
@@ -47,16 +48,65 @@ def plain(text: str) -> str:
     return " ".join(text.split())
 
 
+def as_text(found: heedful.Audit, width: int, verbose: bool = True) -> str:
+    return drawn(found.document(), width, verbose)
+
+
+def page(found: heedful.Audit) -> str:
+    return found.page()
+
+
 def test_the_answer_stands_first_everywhere() -> None:
     found = many()
     assert found.verdict.use == "method-0"
+    name, why = found.verdict.headline.split(": ", 1)
+    why = why[0].upper() + why[1:]
     for width in (60, 80, 170):
-        assert plain(as_text(found, width)).startswith(found.verdict.headline)
+        for verbose in (False, True):
+            assert plain(as_text(found, width, verbose)).startswith(f"{name} a model, 50 texts {why}")
     html = page(found)
-    assert "Use <bdi>method-0</bdi>" in html
-    assert html.index("Use <bdi>method-0</bdi>") < html.index(found.verdict.headline) < html.index("<table")
+    assert "<bdi>Use method-0</bdi>" in html
+    assert html.index("<bdi>Use method-0</bdi>") < html.index(why) < html.index("<svg") < html.index("<table")
     for shown in (str(found.verdict), plain(as_text(found, 80)), html):
         assert shown.count(PROMISE) == 1
+
+
+def test_the_terminal_shows_one_screen_unless_asked() -> None:
+    """The answer, one line per method with its interval and the random line; tables with --verbose."""
+    found = many()
+    short = as_text(found, 80, verbose=False)
+    assert len(short.splitlines()) <= 30
+    for one in found.verdict.methods:
+        share, (low, high) = share_of_count(one.won, one.texts)
+        assert any(
+            line.startswith(one.method) and f"{share:.2f} ({low:.2f} to {high:.2f})" in line
+            for line in short.splitlines()
+        )
+    assert "random" in {line.strip() for line in short.splitlines()}
+    assert "higher is better" in short
+    assert "orders beaten" not in short
+    assert "orders beaten" in plain(as_text(found, 80))
+
+
+def test_mistakes_are_shown_with_their_words() -> None:
+    words, scores = ("not ", "good", "."), (-2.0, 1.0, 0.0)
+    one = Mistake(7, "negative", "positive", "method-0", words, scores, cut=(True, False))
+    more = tuple(replace(one, row=row) for row in (8, 9, 11))
+    found = replace(many(), labelled=50, right=45, mistakes=(one, *more))
+    short, html = as_text(found, 80, verbose=False), page(found)
+    lead = "The prediction is the label on 45 of 50 labelled texts. The words are shaded by method-0."
+    for shown in (plain(short), plain(html)):
+        assert f"{lead} The first 4 of 5 mistakes:" in shown
+    assert "Row 7: predicted positive, but the label is negative" in short
+    assert "… not good." in short
+    assert "Row 11" not in short
+    assert "Row 11" in as_text(found, 80)
+    assert '<mark class="neg l9" title="−2">not</mark> <mark class="pos l5" title="+1">good</mark>.' in html
+    right = replace(found, right=50, mistakes=())
+    assert "The prediction is the label on 50 of 50 labelled texts." in as_text(right, 80, verbose=False)
+    assert "got wrong" not in page(right)
+    none = replace(one, method="", scores=(0.0, 0.0, 0.0))
+    assert "shaded by" not in page(replace(found, mistakes=(none,)))
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 170])
@@ -67,7 +117,7 @@ def test_the_verdict_of_every_method_is_in_the_table(width: int) -> None:
     assert {row[0] for row in rows} >= {"○ method-2", "○ method-3"}
     shown, html = plain(as_text(found, width)), page(found)
     for row in rows:
-        assert all(f"<td>{cell}</td>" in html for cell in row[1:])
+        assert all(f"><bdi>{cell}</bdi></td>" in html for cell in row[1:])
         for part in plain(" ".join(row)).split():
             assert part in shown
     assert all(head in html for head in HEADS)
@@ -76,7 +126,9 @@ def test_the_verdict_of_every_method_is_in_the_table(width: int) -> None:
 def test_no_method_is_named_where_none_is_better() -> None:
     found = many(judged((0.0, 0.0, 0.0, 0.0)))
     assert "No method is shown to be better than a random order" in as_text(found, 80)
-    assert "No method is shown to be better than a random order on this model (50 texts).</h1>" in page(found)
+    assert "No method is shown to be better than a random order on this model (50 texts).</bdi></h1>" in page(
+        found
+    )
     unsure = many(judged((1.2, 1.2, 1.2, 0.0), 20, 3))
     assert '<span class="chance">not certified</span>' in page(unsure)
 
@@ -104,19 +156,17 @@ def test_the_range_of_random_orders_is_shown(tmp_path: Path) -> None:
     head, first, *_ = (line.split(",") for line in found.to_csv().splitlines())
     line = dict(zip(head, first, strict=True))
     assert (float(line["chance_low"]), float(line["chance_high"])) == (low, high)
-    assert f"<td>{low:.4g} to {high:.4g}</td>".replace("-", "−") in page(found)
+    assert f"<bdi>{low:.4g} to {high:.4g}</bdi>".replace("-", "−") in page(found)
 
 
-def test_the_terminal_has_intervals_where_they_fit() -> None:
+def test_every_skill_has_its_interval() -> None:
     found = many()
     best = found.table[0]
-    shown = f"{best.skill:.2f} [{best.interval[0]:.2f}, {best.interval[1]:.2f}]"
-    assert shown in as_text(found, 200)
-    assert ", with 95 % intervals" in as_text(found, 200)
-    assert shown not in as_text(found, 80)
+    shown = f"{best.skill:.2f} ({best.interval[0]:.2f} to {best.interval[1]:.2f})"
+    for width in (60, 80, 200):
+        assert shown in as_text(found, width)
+        assert plain(SINGLE) in plain(as_text(found, width))
     assert plain(SINGLE) in plain(page(found))
-    assert plain(SINGLE) in plain(as_text(found, 200))
-    assert plain(SINGLE) not in plain(as_text(found, 80)), "no interval stands there"
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 170])
@@ -124,21 +174,22 @@ def test_no_table_is_cut_at_any_width(width: int) -> None:
     """Every number keeps its mark, every metric and method its name; read back line by line."""
     found = many()
     lines = as_text(found, width).splitlines()
-    assert all(len(line) <= width for line in lines)
+    assert all(len(line.rstrip()) <= width for line in lines)
     assert "…" not in "".join(lines)
-    drawn = iter(lines[next(i for i, line in enumerate(lines) if line.startswith("Words removed by")) :])
+    rest = iter(lines[next(i for i, line in enumerate(lines) if line.startswith("Words removed by")) :])
     for block in blocks(found):
         left = list(block.metrics)
         while left:
-            heads = next(line for line in drawn if line.startswith("method ")).split()[1:]
+            heads = next(line for line in rest if line.startswith("method ")).split()[1:]
             assert heads == left[: len(heads)]
             del left[: len(heads)]
             for method in block.methods:
-                line = next(drawn)
+                line = next(rest)
                 assert line.split()[0] == method
                 for metric in heads:
-                    interval = block.interval(metric, method) if width == 170 else ""
-                    cell = f"{block.shown(metric, method)}{interval} {block.mark(metric, method)}".rstrip()
+                    made = block.cell(metric, method)
+                    cell = f"{made.text} {made.note}"
+                    assert made.text.startswith("↻") == block.cells[metric, method].circular
                     assert cell in line, (metric, method)
                     line = line.partition(cell)[2]
 
@@ -166,4 +217,4 @@ def test_shares_apart_are_on_the_page(tmp_path: Path) -> None:
     assert "spread over operators" in html
     for name, share in one.by_operator.items():
         assert f">{name}</th>" in html
-        assert f"<td>{100 * share:.0f} %</td>" in html
+        assert f"<bdi>{100 * share:.0f} %</bdi>" in html

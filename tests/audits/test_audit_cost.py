@@ -11,7 +11,7 @@ import pytest
 import heedful
 from heedful.audits.api import PROBES
 from heedful.audits.settings import AuditSettings
-from heedful.core.defaults import AUDIT_METRICS
+from heedful.core.defaults import FULL_METRICS
 from heedful.engine.session import Session
 from heedful.metrics.score import ScoreInputs, score_explanations
 
@@ -41,7 +41,7 @@ def model(shared: Any) -> Any:
 @pytest.fixture(scope="module")
 def texts(model: Any, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     out = tmp_path_factory.mktemp("cost")
-    assert not heedful.audit(model, TEXTS, methods=METHODS, out=out, draws=DRAWS).errors
+    assert not heedful.audit(model, TEXTS, methods=METHODS, full=True, out=out, draws=DRAWS).errors
     return pq.read_table(out / "shards" / "000000" / "texts.parquet").to_pylist()  # type: ignore[no-any-return]
 
 
@@ -53,7 +53,7 @@ def apart(model: Any, text: str, seed: int) -> int:
         before = alone.spent
         item = heedful.explain(alone, text, [method], seed=seed)[method]
         asked += (alone.spent - before).forwards
-        for metric in AUDIT_METRICS:
+        for metric in FULL_METRICS:
             for operator in model.operators[:2]:
                 before = model.spent
                 score_explanations(

@@ -128,7 +128,7 @@ def test_rows_that_changed_are_refused(tmp_path: Path, script: ModuleType) -> No
     run(texts, "swap")
     with pytest.raises(HeedfulError, match="the first rows are not those"):
         run(changed, "swap")  # its words come from the first rows
-    with pytest.raises(HeedfulError, match="shards of other rows"):
+    with pytest.raises(HeedfulError, match="results of other texts"):
         run(texts[:4])
 
 

@@ -311,7 +311,7 @@ def test_the_cost_foretold_is_enough_for_the_texts_it_looked_at(tmp_path: Path) 
 
 def test_texts_without_words_are_one_clear_line(tmp_path: Path) -> None:
     given: dict[str, Any] = {"methods": ["occlusion"], "metrics": ["aopc"], "draws": 3}
-    with pytest.raises(heedful.HeedfulError, match="none of 2 rows could be weighed"):
+    with pytest.raises(heedful.HeedfulError, match="none of 2 texts could be audited"):
         heedful.audit(planted(0), [" ", ""], out=tmp_path / "none", **given)
     marks = heedful.audit(planted(0), ["...", "!! ?", "?"], out=tmp_path / "marks", **given)
     assert marks.verdict.headline == "Nothing to compare: on 3 texts every order of words did the same."

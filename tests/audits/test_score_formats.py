@@ -125,15 +125,15 @@ def test_scores_that_are_not_finite(bad: float) -> None:
         (None, "scores cannot be a NoneType"),
         ({1.0, 2.0}, "scores cannot be a set"),
         (b"[1, 2]", "scores cannot be a bytes"),
-        (torch.float32, "holds no real numbers"),
-        (torch.tensor([True]), "holds no real numbers"),
-        (torch.tensor([1j]), "holds no real numbers"),
-        (torch.zeros(2, 3, 4), r"tensor of shape \(2, 3, 4\) does not hold one text"),
-        (torch.tensor(1.0), r"tensor of shape \(\) does not hold one text"),
+        (torch.float32, "contains no real numbers"),
+        (torch.tensor([True]), "contains no real numbers"),
+        (torch.tensor([1j]), "contains no real numbers"),
+        (torch.zeros(2, 3, 4), r"tensor of shape \(2, 3, 4\) does not contain one text"),
+        (torch.tensor(1.0), r"tensor of shape \(\) does not contain one text"),
         (np.zeros((3, 2)), r"array of shape \(3, 2\) is not one number per token.*scores\.sum"),
         (np.zeros((1, 3, 2)), r"array of shape \(1, 3, 2\)"),
-        (np.array(["a"]), "holds no scores"),
-        (np.array([True]), "an array of bool holds no scores"),
+        (np.array(["a"]), "contains no scores"),
+        (np.array([True]), "an array of bool contains no scores"),
         ([], "there are no scores"),
         (np.zeros(0), "there are no scores"),
         ([1.0, "a"], "'a' does not fit in a list of scores"),
@@ -195,7 +195,7 @@ def test_shap_of_a_function_with_one_output() -> None:
 
 def test_shap_of_two_texts_is_refused() -> None:
     both = explained(counts, ["A good film, good", "a bad one"])
-    with pytest.raises(HeedfulError, match=r"holds 2 texts\. Give one: explanation\[0\]"):
+    with pytest.raises(HeedfulError, match=r"contains 2 texts\. Give one: explanation\[0\]"):
         read_given(both)
     assert len(read_given(both[1]).scores) == 3
 
@@ -415,7 +415,7 @@ def test_inseq_that_cannot_be_taken_says_what_to_change(tmp_path: Path) -> None:
 
 def test_files_that_are_not_of_inseq(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
-    for content, why in ((b"{", "not JSON"), (b"[1]", "holds no object"), (b"[" * 100_000, "JSON")):
+    for content, why in ((b"{", "not JSON"), (b"[1]", "contains no object"), (b"[" * 100_000, "JSON")):
         path.write_bytes(content)
         with pytest.raises(HeedfulError, match=why):
             read_given(path)
@@ -441,7 +441,7 @@ def test_a_span_is_shared_by_visible_characters() -> None:
 
 def test_white_space_without_a_score_is_fine() -> None:
     assert laid([(0, 4, 1.0), (4, 5, 0.0), (5, 9, 2.0)], "good film") == [1, 2]
-    with pytest.raises(HeedfulError, match=r"\(4, 5\) ' ' holds no word that the model reads"):
+    with pytest.raises(HeedfulError, match=r"\(4, 5\) ' ' contains no word that the model reads"):
         laid([(0, 4, 1.0), (4, 5, 0.5)], "good film")
 
 
@@ -630,7 +630,7 @@ def test_a_piece_that_is_not_there() -> None:
 
 def test_pieces_that_hold_too_little_of_the_text() -> None:
     assert laid([("abc", 1.0)], "abc d") == [1, 0]
-    with pytest.raises(HeedfulError, match="the pieces hold only 4 of 8 visible characters"):
+    with pytest.raises(HeedfulError, match="the pieces contain only 4 of 8 visible characters"):
         laid([("good", 1.0)], "good film")
     with pytest.raises(HeedfulError, match="hold only 0 of 4"):
         laid([("[CLS]", 1.0), ("", 2.0), (" ", 0.0)], "good")
@@ -684,7 +684,7 @@ def test_cuts_with_the_same_count_are_refused_and_shown() -> None:
 
 def test_scores_for_what_is_cut_off_are_refused() -> None:
     cut = select(encoded("not good film"), [0, 1, 4])
-    with pytest.raises(HeedfulError, match=r"\(4, 8\) 'good' holds no word that the model reads"):
+    with pytest.raises(HeedfulError, match=r"\(4, 8\) 'good' contains no word that the model reads"):
         align_scores(read_given([("not", 1.0), ("good", 2.0)]), cut, "word")
 
 
@@ -740,7 +740,7 @@ def test_a_file_of_scores(tmp_path: Path) -> None:
     assert file.of(2, "x")["b"] == Given(column(1, 2), spans=((0, 4), (5, 9)))
     assert file.of(7, "x") == {}
     assert (set(file.by_row), set(file.by_text)) == ({0, 1, 2}, {"good film", ""})
-    with pytest.raises(HeedfulError, match="row 1 has two scores of 'a'"):
+    with pytest.raises(HeedfulError, match="row 1 has two sets of scores of 'a'"):
         file.of(1, "good film")
     assert list(align_scores(file.of(1, "")["b"], encoded("good film"), "word")) == [1, 2]
 

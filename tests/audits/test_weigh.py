@@ -327,7 +327,7 @@ EACH = {"a": true}
         (FEW, {"a": torch.tensor(1.0)}, {}, "'a' has a Tensor for 10 texts."),
         (FEW, {"a": 1.0}, {}, "'a' has a float for 10 texts."),
         (FEW, {"occlusion": true}, {"methods": "occlusion"}, "scores from elsewhere are called occlusion"),
-        (["", " "], EACH, {}, "none of 2 rows could be weighed"),
+        (["", " "], EACH, {}, "none of 2 texts could be audited"),
         (FEW, EACH, {"unit": "letter"}, "unit cannot be 'letter'"),
         (FEW, EACH, {"labels": ["positive"]}, "texts, labels and rationales differ in length"),
     ],
@@ -546,7 +546,7 @@ def test_scores_of_another_label_are_refused() -> None:
     given = Given(((1.0,), (2.0,), (3.0,), (4.0,)), outputs=("positive",))
     assert align_scores(given, x, "word", "positive").tolist() == [1.0, 2.0, 3.0, 4.0]
     with pytest.raises(
-        HeedfulError, match="the scores explain 'positive': what is judged here is 'negative'"
+        HeedfulError, match="the scores explain 'positive': what is tested here is 'negative'"
     ):
         align_scores(given, x, "word", "negative")
 

@@ -185,8 +185,8 @@ def test_a_decoder_and_what_it_wrote(run: Any) -> None:
         (["not bad", "--aggregate", "median"], "median"),
         (["   "], "empty"),
         (["not bad", "--view", "layout"], "--figure heads.svg --view layout"),
-        (["bad " * 3000], "say long='truncate' (--long truncate)."),
-        (["bad " * 3000, "--ablate", "0.0"], "say long='truncate' (--long truncate)."),
+        (["bad " * 3000], "use long='truncate' (--long truncate)."),
+        (["bad " * 3000, "--ablate", "0.0"], "use long='truncate' (--long truncate)."),
     ],
 )
 def test_a_mistake_is_one_line(run: Any, arguments: list[str], message: str) -> None:

@@ -17,7 +17,7 @@ import heedful
 from heedful.audits import run_folder
 from heedful.cli.main import main
 from heedful.core import registry
-from heedful.reports import audit_page, audit_summary
+from heedful.reports import audit_tables
 
 FEW = ["--model", "zoo:one-layer", "--method", "grad-l2,occlusion", "--metric", "aopc", "--draws", "3"]
 EVIL = "<script>alert(1)</script>"
@@ -71,7 +71,7 @@ def test_a_wrong_label_and_too_few_texts_are_told(data: Path, capsys: pytest.Cap
     assert again.unknown_labels == [{"row": 1, "label": "neg"}, {"row": 3, "label": "\x1b[3"}]
 
 
-def test_all_is_the_default_and_the_dear_are_named(
+def test_full_and_all_run_every_method_and_name_the_expensive(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     texts = tmp_path / "texts.csv"
@@ -80,7 +80,7 @@ def test_all_is_the_default_and_the_dear_are_named(
     given += ["--draws", "2", "--out", str(tmp_path / "run")]
     able = [s.method for s in registry.support(heedful.load("zoo:one-layer")) if s.ok]
     expensive = [name for name in able if registry.get(name).expensive]
-    for more in (["--method", "all"], []):
+    for more in (["--method", "all", "--out", str(tmp_path / "all")], ["--full"]):
         assert main([*given, *more]) == 0
         assert (
             f"skipped (expensive): {', '.join(expensive)}; run with --method NAME\n"
@@ -88,21 +88,83 @@ def test_all_is_the_default_and_the_dear_are_named(
         )
     ran = set(heedful.Audit.load(tmp_path / "run").made["settings"]["methods"])
     assert ran == {*able} - {*expensive, "random"}
-    assert main([*given, "--quiet"]) == 0
+    assert set(heedful.Audit.load(tmp_path / "all").made["settings"]["methods"]) == ran
+    assert main([*given, "--full", "--quiet"]) == 0
     assert capsys.readouterr().err == ""
 
 
+def test_the_cost_is_printed_before_the_first_text(
+    data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from heedful.audits import shard
+
+    before: list[str] = []
+
+    def weigh_row(*given: Any) -> Any:
+        before.append(capsys.readouterr().err)
+        return {"errors": [(given[1].number, "", "not today")]}
+
+    monkeypatch.setattr(shard, "weigh_row", weigh_row)
+    given = ["audit", str(data), "--text-column", "review", "--model", "zoo:one-layer"]
+    assert main(given) == 2  # no text could be audited
+    cost, quick, few = before[0].splitlines()
+    assert re.fullmatch(r"4 methods × 2 metrics × 7 texts: about [\d,]+ model inputs, [\d.]+ m?s", cost)
+    names = "occlusion, integrated-gradients, attention-avg, lime"
+    assert quick == f"quick audit: {names}; --full runs all methods and metrics"
+    assert few.startswith("7 texts are too few for a verdict")
+    for more in (["--full"], ["--method", "occlusion"]):
+        before.clear()
+        assert main([*given, *more]) == 2
+        assert "quick audit" not in before[0]
+        assert "7 texts: about" in before[0]
+    before.clear()
+    capsys.readouterr()
+    assert main([*given, "--quiet"]) == 2
+    assert before[0] == ""
+
+
+def test_quick_by_default_and_all_with_full(data: Path) -> None:
+    given = ["audit", str(data), "--text-column", "review", "--model", "zoo:one-layer", "--quiet"]
+    found = {}
+    for name, more in {"quick": [], "full": ["--full"], "named": ["--method", "lime"]}.items():
+        out = data.parent / name
+        assert main([*given, "--draws", "2", "--limit", "2", "--out", str(out), *more]) == 0
+        found[name] = heedful.Audit.load(out).made["settings"]
+    assert found["quick"]["methods"] == ["occlusion", "integrated-gradients", "attention-avg", "lime"]
+    assert found["quick"]["metrics"] == ["comprehensiveness", "sufficiency"]
+    assert len(found["full"]["methods"]) > 10
+    assert len(found["full"]["metrics"]) == 6
+    assert (found["named"]["methods"], found["named"]["metrics"]) == (["lime"], found["quick"]["metrics"])
+
+
+def test_a_long_text_is_skipped_or_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = tmp_path / "long.csv"
+    data.write_text("text\na good film\n" + "good " * 3000 + "\n")
+    given = ["audit", str(data), "--model", "zoo:sentiment", "--method", "grad-l2", "--metric", "aopc"]
+    given += ["--draws", "2", "--json", "--quiet"]
+    assert main([*given, "--long", "skip"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["texts"], found["errors"][0]["row"]) == (1, 1)
+    assert main([*given, "--long", "error"]) == 2
+    assert "'skip', 'truncate'" in capsys.readouterr().err
+
+
 def test_the_table_is_shown_and_nothing_is_done_twice(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert audit(data) == 0
+    assert audit(data, "--verbose") == 0
     first = capsys.readouterr().out
-    for part in ("Words removed by: swap", "grad-l2", "occlusion", "model inputs were asked for", "row 2: "):
-        assert part in first
+    parts = ("Words removed by: swap", "grad-l2", "occlusion", "model inputs were needed", "Skipped, and why")
+    for part in (*parts, "More with -v"):
+        assert (part in first) == (part in parts)
     stamp = (data.parent / "run" / "shards" / "000000").stat().st_mtime_ns
-    assert audit(data, "--quiet") == 0
+    assert audit(data, "--verbose", "--quiet") == 0
     said = capsys.readouterr()
     assert said.out == first
     assert said.err == ""
     assert (data.parent / "run" / "shards" / "000000").stat().st_mtime_ns == stamp
+    assert audit(data, "--quiet") == 0
+    short = capsys.readouterr().out
+    assert "Words removed by: swap" not in short
+    assert short.splitlines()[-1] == "More with -v; all of it in a report with --html FILE."
 
 
 def test_csv_on_standard_output(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -230,7 +292,7 @@ def test_strings_of_the_user_are_escaped(data: Path) -> None:
     evil: Any = replace(
         found, errors=[{"row": 1, "method": EVIL, "reason": EVIL}], made={**found.made, "name": EVIL}
     )
-    for html in (audit_page.page(evil), audit_page.fragment(evil)):
+    for html in (evil.page(), evil._repr_html_()):
         assert EVIL not in html
         assert html.count("&lt;script&gt;") >= 3
 
@@ -250,9 +312,10 @@ def test_a_method_is_marked_under_the_operator_that_fitted_it(data: Path) -> Non
         **given,
     )
     assert {(e.operator, e.method) for e in own.table if e.circular} == {("delete", "occlusion")}
-    for block in audit_summary.blocks(own):
+    for block in audit_tables.blocks(own):
         for (metric, method), evidence in block.cells.items():
-            assert block.mark(metric, method) == (audit_summary.CIRCULAR if evidence.circular else "")
+            text = block.cell(metric, method).text
+            assert text.startswith(audit_tables.CIRCULAR) == evidence.circular
     assert own.verdict.operators == ("swap",)
 
 
@@ -274,7 +337,7 @@ def test_nothing_is_written_that_was_not_named(
     assert main(["audit", data.name, "--text-column", "review", *FEW, "--json"]) == 0
     said = capsys.readouterr()
     assert json.loads(said.out)["run"] is None
-    assert "nothing was written: --html FILE writes a page, --out FOLDER keeps everything" in said.err
+    assert "nothing was saved: --html FILE writes the report, --out FOLDER saves everything" in said.err
     audited = heedful.audit("zoo:one-layer", ["good", "bad"], methods=["occlusion"], metrics=["aopc"])
     assert audited.folder is None
     assert audited.texts == 2

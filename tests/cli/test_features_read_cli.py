@@ -112,7 +112,7 @@ def test_nothing_is_sent_without_being_asked(
     ("more", "said"),
     [
         (["--feature", "12"], "numbered 0 to 11"),
-        (["--feature", "three"], "is no feature"),
+        (["--feature", "three"], "is not a feature"),
         (["--site", "blocks.9.resid"], "has no site"),
         (["--llm"], "--llm-model NAME"),
         (["--dry-run"], "are for --llm"),

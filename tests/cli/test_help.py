@@ -16,7 +16,7 @@ import pytest
 import typer
 
 import heedful
-from heedful.cli.main import app, main
+from heedful.cli.main import ORDER, app, main
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {  # command -> the test that runs its examples
@@ -72,6 +72,60 @@ def test_every_help_has_an_example(name: str, command: Any) -> None:
     assert examples(command.help or ""), f"heedful {name} --help shows no example"
 
 
+def shown(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The lines of a command's help at 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main([*name.split(), "--help"]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("name", [name for name, _ in commands()])
+def test_nothing_is_cut_at_80_columns(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = shown(name, monkeypatch, capsys)
+    assert [line for line in lines if len(line) > 80] == []
+    usage = [line for line in lines if line.startswith("Usage:")]  # COMMAND [ARGS]... is not a cut line
+    assert [line for line in lines if line.endswith(("...", "…")) and line not in usage] == []
+
+
+def test_commands_are_listed_in_the_order_people_need_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = shown("", monkeypatch, capsys)
+    listed = [line.split()[0] for line in lines[lines.index("Commands:") + 1 :]]
+    assert listed == list(ORDER)
+    assert set(listed) == {name for name, _ in commands() if name and " " not in name}
+    assert listed[:3] == ["explain", "audit", "report"]
+
+
+@pytest.mark.parametrize(("name", "command"), [*commands()], ids=lambda value: str(value)[:20])
+def test_every_option_says_what_it_is(name: str, command: Any) -> None:
+    for parameter in command.params:
+        text = getattr(parameter, "help", "") or ""
+        assert text.endswith((".", ")")) or parameter.name in ("help", *COMPLETION), (name, parameter.name)
+
+
+COMPLETION = ("install_completion", "show_completion")  # written by typer
+SAME = {  # an option -> its help, wherever it is
+    "--json": "Print the result as one JSON document.",
+    "--seed": "Random seed.",
+    "--quiet": "Print no progress and no notes.",
+    "--text-column": "Column with the texts.",
+    "--allow-pickle": "Load pickle weights. Pickle files can run code. Use only for files you trust.",
+}
+
+
+@pytest.mark.parametrize(("name", "command"), [*commands()], ids=lambda value: str(value)[:20])
+def test_the_same_option_is_the_same_thing(name: str, command: Any) -> None:
+    for parameter in command.params:
+        for option in parameter.opts:
+            if option in SAME:
+                assert parameter.help == SAME[option], (name, option)
+            if option == "--label-column":
+                assert parameter.help.startswith("Column with the true labels"), name
+
+
 WITHOUT_JSON = {"serve"}  # a server
 
 
@@ -98,6 +152,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     rows = [("the food is great", "positive"), ("not bad at all", "negative"), ("slow and bad", "negative")]
     lines = "".join(f"{text},{text},{label}\n" for text, label in rows * 6)
     (tmp_path / "reviews.csv").write_text("text,review,label\n" + lines, encoding="utf-8")
+    (tmp_path / "texts.csv").write_text("text,review,label\n" + lines, encoding="utf-8")
     (tmp_path / "sentences.csv").write_text("text\n" + speech.replace(",", "") * 6, encoding="utf-8")
     shutil.copy(ROOT / "docs" / "examples" / "sentences.conllu", tmp_path)
     return tmp_path

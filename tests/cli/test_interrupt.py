@@ -241,7 +241,7 @@ def interrupted(*arguments: str) -> tuple[int, str, str]:
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows sends no SIGINT to a child alone")
 def test_a_real_signal_keeps_what_is_finished(tmp_path: Path) -> None:
     page, folder = tmp_path / "why.html", tmp_path / "run"
-    code, out, err = interrupted("--json", "--html", str(page), "--save", str(folder))
+    code, out, err = interrupted("--json", "--html", str(page), "--out", str(folder))
     assert code == 130
     data = json.loads(out)
     assert [item["method"] for item in data["attributions"]] == ["grad-l2", "occlusion", "random"]

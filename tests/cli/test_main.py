@@ -156,7 +156,7 @@ def test_examples_of_the_help_work_when_pasted(
         said, line = line.split("|")
         pipe(monkeypatch, shlex.split(said)[1].encode())
     if line.startswith("heedful report"):
-        assert run("explain", TEXT, "--save", "run/") == 0
+        assert run("explain", TEXT, "--out", "run/") == 0
     if "--engine ray" in line:
         pytest.skip("its workers cannot be given the tiny model; tests/engine starts Ray")
     if line.startswith(("heedful audit", "heedful trial")):
@@ -182,7 +182,7 @@ def test_json_is_one_document_and_everything_else_is_on_stderr(
 ) -> None:
     page, folder = tmp_path / "new" / "why.html", tmp_path / "run"
     assert (
-        run("explain", TEXT, "--json", "--html", str(page), "--save", str(folder), "--method", "occlusion")
+        run("explain", TEXT, "--json", "--html", str(page), "--out", str(folder), "--method", "occlusion")
         == 0
     )
     out, err = capsys.readouterr()
@@ -433,7 +433,7 @@ def test_a_long_run_says_what_it_will_cost_and_where_it_stands(
     lines = err.splitlines()
     assert re.fullmatch(r"up to 146 model inputs, roughly .*; --budget N caps it, Ctrl-C keeps .*", lines[0])
     assert "method 2 of 3: grad-l2" in lines
-    assert lines[-1] == "method 4 of 4: evidence: 222/222 rows"
+    assert lines[-1] == "method 4 of 4: evidence: 222/222"
     assert run(*wish, "--budget", "5") == 0
     assert capsys.readouterr().err.startswith("up to 5 model inputs")
     assert run(*wish, "--quiet") == 0
@@ -499,7 +499,7 @@ def test_doctor_gives_the_table_and_the_reasons(
 
 def test_report_needs_no_model(toy: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_folder = tmp_path / "run"
-    assert run("explain", TEXT, "--save", str(run_folder), "--method", "occlusion", "--json") == 0
+    assert run("explain", TEXT, "--out", str(run_folder), "--method", "occlusion", "--json") == 0
     saved = json.loads(capsys.readouterr().out)
     code = (
         "import sys; from heedful.cli.main import main; code = main(sys.argv[1:]);"
@@ -689,7 +689,7 @@ def test_continuations_are_named_as_in_python(
     options: list[str], spec: dict[str, Any], toy: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     asked = ["explain", "the cat sat on", "--model", "zoo:lm", "--method", "occlusion,grad-l2", *options]
-    assert run(*asked, "--json", "--save", str(tmp_path / "run")) == 0
+    assert run(*asked, "--json", "--out", str(tmp_path / "run")) == 0
     data = json.loads(capsys.readouterr().out)
     model = heedful.load("zoo:lm")
     expected = heedful.explain(model, "the cat sat on", ["occlusion", "grad-l2"], spec)

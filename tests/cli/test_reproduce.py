@@ -145,7 +145,7 @@ EXPLAIN: dict[str, Asked] = {
 
 @pytest.mark.parametrize("asked", EXPLAIN.values(), ids=EXPLAIN)
 def test_explain_says_how_to_make_it_again(asked: Asked, toy: None, tmp_path: Path, capsys: Any) -> None:
-    first = run(["explain", "--json", "--quiet", "--save", str(tmp_path / "run"), *asked], capsys)
+    first = run(["explain", "--json", "--quiet", "--out", str(tmp_path / "run"), *asked], capsys)
     line = first["settings"]["command"]
     assert bare(again(line, capsys)) == bare(first)
     saved = Comparison.load(tmp_path / "run")
@@ -357,7 +357,7 @@ def test_audit_says_how_to_make_it_again(asked: Asked, toy: None, place: Path, c
 
 @pytest.mark.parametrize("asked", TRIALS.values(), ids=TRIALS)
 def test_trial_says_how_to_make_it_again(asked: Asked, toy: None, place: Path, capsys: Any) -> None:
-    assert main(["trial", "--json", "--save", "kept", *asked]) == 0
+    assert main(["trial", "--json", "--out", "kept", *asked]) == 0
     said = capsys.readouterr()
     first = json.loads(said.out)
     line = first["settings"]["command"]

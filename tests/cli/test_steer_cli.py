@@ -105,7 +105,7 @@ def test_the_dictionary_of_the_zoo_is_the_default_and_its_features_are_told(
     words = ["steer", PROMPT, "--feature", "268=1x", "--texts", texts, "--max-new-tokens", "3"]
     assert main([*words, "--html", str(html), "--json"]) == 0
     shown = capsys.readouterr()
-    assert "the dictionary that comes with zoo:lm" in shown.err
+    assert "the SAE that comes with zoo:lm" in shown.err
     found = json.loads(shown.out)
     model, sae = heedful.load("zoo:lm"), heedful.SAE.load("zoo:lm")
     strongest = max(
@@ -163,13 +163,13 @@ def test_another_dictionary_has_another_fingerprint(sae: Path) -> None:
         (["--sae", "SAE"], "which feature"),
         (["--sae", "SAE", "--feature", "strong"], "--feature strong is not understood"),
         (["--sae", "SAE", "--feature", "99=1"], "there is no feature 99"),
-        (["--sae", "SAE", "--feature", "3=5x"], "greatest activation of feature 3 is not known"),
+        (["--sae", "SAE", "--feature", "3=5x"], "the maximum of feature 3 is not known"),
         (["--sae", "SAE", "--feature", "3=-4x"], "cannot be set"),
         (["--sae", "SAE", "--feature", "3=1", "--positions", "first"], "--positions first"),
         (["--sae", "SAE", "--feature", "3=1", "--site", "blocks.9.mlp"], "no site"),
         (["--sae", "SAE", "--feature", "3=1", "--model", "zoo:sentiment"], "cannot write text"),
         (["--sae", "none", "--feature", "3=1"], "none"),
-        (["--feature", "3=1", "--model", "zoo:sentiment", "--towards", "a", "--away", "b"], "needs an auto"),
+        (["--feature", "3=1", "--model", "zoo:sentiment", "--towards", "a", "--away", "b"], "needs an SAE"),
         (["--towards", "a"], "go together"),
         (["--towards", "a", "--away", "b"], "not known where"),
         (["--sae", "SAE", "--feature", "3=1", "--texts", "no.txt"], "cannot read no.txt"),

@@ -37,7 +37,7 @@ def test_the_terminal_ends_with_what_it_comes_to(data: Path, capsys: pytest.Capt
 
 def test_a_saved_trial_makes_its_page(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved, html = tmp_path / "trial", tmp_path / "trial.html"
-    assert main(["trial", str(data), *FEW, "--save", str(saved), "--html", str(html)]) == 0
+    assert main(["trial", str(data), *FEW, "--out", str(saved), "--html", str(html)]) == 0
     assert main(["report", str(saved)]) == 0
     assert (saved / "report.html").read_text() == html.read_text()
     assert main(["report", str(saved), "--json"]) == 0

@@ -22,7 +22,7 @@ def test_rows_are_taken_off_until_nothing_is_left() -> None:
     assert run.left == 2
     run.values(x, target, without_one[:3], "delete")  # remembered, so free
     assert run.left == 2
-    with pytest.raises(BudgetSpentError, match="has 2 rows left and this method asks for 3"):
+    with pytest.raises(BudgetSpentError, match="has 2 model inputs left and this method needs 3"):
         run.values(x, target, without_one[3:], "delete")
     run.values(x, target, without_one[3:5], "delete")
     assert run.left == 0

@@ -139,7 +139,7 @@ def test_the_budget_is_never_exceeded(fresh: Any, budget: int) -> None:
     assert ("occlusion" in cmp) == (budget >= 11)
     assert ("occlusion" in cmp.skipped) == (budget < 11)
     if budget < 11:
-        assert f"{budget} rows left" in cmp.skipped["occlusion"]
+        assert f"{budget} model inputs left" in cmp.skipped["occlusion"]
         assert "11" in cmp.skipped["occlusion"]
 
 
@@ -153,7 +153,7 @@ def test_the_budget_counts_what_was_really_run(shared: Any, text: str) -> None:
     assert run.left == 2
     run.values(x, target, keep[:2])  # remembered: free
     assert run.left == 2
-    with pytest.raises(BudgetSpentError, match="2 rows left"):
+    with pytest.raises(BudgetSpentError, match="2 model inputs left"):
         run.values(x, target, ~keep)
 
 

@@ -154,7 +154,7 @@ def test_no_budget_is_exceeded_by_all_methods_together(budget: int, long: bool, 
     for name, why in found.skipped.items():
         if registry.get(name).expensive or family.model.lacks(registry.get(name).needs):
             continue
-        assert "rows left and this method asks for" in why, name
+        assert "model inputs left and this method needs" in why, name
     assert "random" in found
     if budget >= 1 and not long:
         assert "grad-l2" in found  # cheap ones are served first

@@ -163,7 +163,7 @@ def test_a_budget_counts_fresh_rows_alone() -> None:
 
     evaluate([InputRow((7,)), InputRow((7,)), InputRow((8,)), InputRow((8,))], run, memory=memory)
     assert ran == [InputRow((8,))]
-    with pytest.raises(BudgetSpentError, match="1 rows left and this method asks for 2"):
+    with pytest.raises(BudgetSpentError, match="1 model inputs left and this method needs 2"):
         evaluate([InputRow((1,)), InputRow((2,)), InputRow((7,))], run, memory=memory)
     assert ran == [InputRow((8,))]  # refused before any work
 

@@ -85,7 +85,7 @@ def test_another_label_than_the_predicted_is_refused() -> None:
 def test_regression_is_refused() -> None:
     model = heedful.load(lambda texts: [len(t) for t in texts])
     x = model.encode("a good film")
-    with pytest.raises(heedful.HeedfulError, match="need a class"):
+    with pytest.raises(heedful.HeedfulError, match="need a predicted class"):
         run_explainer("anchors", model, x, model.target(x))
 
 

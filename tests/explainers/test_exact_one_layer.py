@@ -168,7 +168,7 @@ def test_offered_to_the_textbook_model_only(shared: Any, tokenizer_of: Callable[
 
 def test_a_word_that_asks_the_question_is_refused(tokenizer_of: Callable[[str], Any]) -> None:
     model = one_layer(tokenizer_of("unigram"))  # no [CLS] in front
-    with pytest.raises(HeedfulError, match="asks the question"):
+    with pytest.raises(HeedfulError, match="reads its answer at the first token"):
         run(model, "shapley-exact")
 
 

@@ -172,7 +172,7 @@ def test_the_budget_counts_its_rows(shared: Any) -> None:
     run = Session(model, budget=len(x) + 4)  # the trace is one of them
     run_explainer("value-zeroing", run, x, target)  # type: ignore[arg-type]
     assert run.left == 2
-    with pytest.raises(BudgetSpentError, match=f"2 rows left and this method asks for {len(x) + 1}"):
+    with pytest.raises(BudgetSpentError, match=f"2 model inputs left and this method needs {len(x) + 1}"):
         run_explainer("value-zeroing", run, x, target)  # type: ignore[arg-type]
 
 

@@ -77,7 +77,7 @@ def test_other_widths_are_refused():
 
 
 def test_folders_without_one_are_refused(tmp_path: Path):
-    with pytest.raises(HeedfulError, match="holds no autoencoder"):
+    with pytest.raises(HeedfulError, match="contains no SAE"):
         SAE.load(tmp_path)
     _sae("relu").save(tmp_path)
     facts = json.loads((tmp_path / "config.json").read_text())
@@ -88,7 +88,7 @@ def test_folders_without_one_are_refused(tmp_path: Path):
     with pytest.raises(HeedfulError, match=r"W_enc should have shape \(5, 17\)"):
         SAE.load(tmp_path)
     (tmp_path / "config.json").unlink()
-    with pytest.raises(HeedfulError, match="not a whole autoencoder"):
+    with pytest.raises(HeedfulError, match="not a whole SAE"):
         SAE.load(tmp_path)
 
 
@@ -105,5 +105,5 @@ def test_an_old_config_does_not_vouch_for_new_weights(tmp_path: Path, monkeypatc
     monkeypatch.setattr(autoencoder, "write_file", stops)
     with pytest.raises(KeyboardInterrupt):
         _sae("jumprelu").save(tmp_path)
-    with pytest.raises(HeedfulError, match="not a whole autoencoder"):
+    with pytest.raises(HeedfulError, match="not a whole SAE"):
         SAE.load(tmp_path)

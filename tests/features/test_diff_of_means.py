@@ -90,14 +90,14 @@ def test_what_takes_a_feature_out(value: Any, out: bool) -> None:
 def test_where_there_is_none_it_is_said(bert: Any) -> None:
     sae = random_sae(32, 12, SITE)
     sae.b_enc[3], sae.b_enc[4] = -1e4, 1e4
-    with pytest.raises(HeedfulError, match="feature 3 fires on no token"):
+    with pytest.raises(HeedfulError, match="feature 3 is active on no token"):
         contrast(bert, sae, {3: 1.0}, TEXTS[:2])
-    with pytest.raises(HeedfulError, match="feature 4 fires on every token"):
+    with pytest.raises(HeedfulError, match="feature 4 is active on every token"):
         contrast(bert, sae, {4: 1.0}, TEXTS[:2])
     assert beside(bert, sae, {3: 1.0}, None, SITE) == (None, NONE)
     found, said = beside(bert, sae, {3: 1.0}, TEXTS[:2], SITE)
     assert found is None
-    assert said.startswith("No difference of means stands beside: feature 3 fires on no token")
+    assert said.startswith("No difference of means stands beside: feature 3 is active on no token")
 
 
 def firing(model: Any, sae: Any) -> int:

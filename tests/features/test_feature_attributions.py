@@ -187,7 +187,7 @@ def test_registered_it_is_audited(shared: Callable[[str], Any], monkeypatch: pyt
 
 def test_what_cannot_be_meant_is_refused(shared: Callable[[str], Any]) -> None:
     for name, sae, more, said in (
-        ("bart", random_sae("decoder.blocks.0.resid"), {}, "holds no token"),
+        ("bart", random_sae("decoder.blocks.0.resid"), {}, "contains no token"),
         ("bert", random_sae(d=16), {}, "width 16"),
         ("bert", random_sae(), {"by": "luck"}, "by 'luck'"),
         ("bert", random_sae(), {"k": 0}, "k = 0"),

@@ -274,7 +274,7 @@ def test_tensors_arrays_and_stores_are_the_same_to_it():
         ("acts", {}, "cannot train on str"),
         (torch.zeros(8, 4), {}, "no usable size"),
         (torch.full((8, 4), torch.nan), {}, "no usable size"),
-        (torch.ones(8, 4), {"kind": "vanilla"}, "no kind of autoencoder"),
+        (torch.ones(8, 4), {"kind": "vanilla"}, "no kind of SAE"),
         (torch.ones(8, 4), {"lambda_": 3}, "unknown setting 'lambda_'"),
         (torch.ones(8, 4), {"kind": "topk", "k": 99}, "k is 99 of 8 latents"),
         (torch.ones(8, 4), {"kind": "topk", "k": -1}, "k is -1"),

@@ -218,7 +218,7 @@ def test_multiples_of_the_maximum(shared: Callable[[str], Any], tmp_path: Path) 
     for given, more in [*ways, (sae, {"maxima": texts})]:
         with steer(model, given, {one: "3x"}, **more):
             assert torch.allclose(run(model), expected, atol=1e-5)
-    with pytest.raises(HeedfulError, match="never fired"), steer(model, sae, {2: "2x"}, maxima={2: 0.0}):
+    with pytest.raises(HeedfulError, match="was never active"), steer(model, sae, {2: "2x"}, maxima={2: 0.0}):
         pass
     with pytest.raises(HeedfulError, match="is not known"), steer(model, sae, {one: "3x"}):
         pass

@@ -170,10 +170,10 @@ def test_a_bucket_that_lost_bytes_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(HeedfulError, match="holds no activations"):
+    with pytest.raises(HeedfulError, match="contains no activations"):
         ActivationStore.load(tmp_path)
     (tmp_path / "manifest.json").write_text(json.dumps({"kind": "audit", "format": 1}))
-    with pytest.raises(HeedfulError, match="holds audit"):
+    with pytest.raises(HeedfulError, match="contains audit"):
         ActivationStore.load(tmp_path)
     (tmp_path / "manifest.json").write_text(json.dumps({"kind": KIND, "format": FORMAT}))
     with pytest.raises(HeedfulError, match="not finished"):

@@ -79,10 +79,10 @@ def test_an_early_look_shows_the_same_features_as_they_sharpen(
     words = ["features", "train", str(acts), "--out", str(tmp_path / "sae"), *SMALL, "--look", str(texts)]
     assert main(words) == 0
     told = capfd.readouterr().err.splitlines()
-    assert [one for one in told if one.endswith("an early look:")] == [
-        f"step {step}, an early look:" for step in (10, 20, 30)
+    assert [one for one in told if one.endswith("three features so far:")] == [
+        f"step {step}, three features so far:" for step in (10, 20, 30)
     ]
-    at = [number for number, one in enumerate(told) if one.endswith("an early look:")]
+    at = [number for number, one in enumerate(told) if one.endswith("three features so far:")]
     looks = [told[begin + 1 : begin + 4] for begin in at]
     names = [[one.split(",")[0].split(" is ")[0].strip() for one in look] for look in looks]
     assert names[0] == names[1] == names[2]

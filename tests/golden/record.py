@@ -98,6 +98,7 @@ def _audit() -> dict[str, Any]:
             methods=["occlusion", "lime", "grad-x-input", "attention-avg"],
             metrics=["comprehensiveness", "sufficiency", "plausibility", "compactness"],
             rationales=marks,
+            full=True,
             out=Path(folder) / "run",
         )
         verdict = {

@@ -403,7 +403,7 @@ def test_a_module_without_maps_is_refused(tokenizer_of: Callable[[str], Any]) ->
         ("bert", {"long": "window"}, "one pass"),
         ("bert", {"target": "nonsense"}, "unknown label"),
         ("bart", {"answer": ""}, "the answer is empty"),
-        ("bart", {"answer": "the dog", "target": {"sequence": "the cat"}}, "already says"),
+        ("bart", {"answer": "the dog", "target": {"sequence": "the cat"}}, "already contains"),
         ("gpt2", {"target": {"sequence": " dog", "contrast": " cat"}}, "one pass"),
     ],
 )

@@ -301,7 +301,7 @@ def test_texts_that_cannot_be_used_are_told(shared: Any) -> None:
     family = shared("bert")
     found = heedful.head_importance(family.model, [*TEXTS, "cat", "dog"], [*LABELS["bert"], None, "fine"])
     assert found.texts == 7
-    assert "text 7 was left out: it has no label" in found.notes[0]
+    assert "text 7 was skipped: it has no label" in found.notes[0]
     assert "unknown label 'fine'" in found.notes[1]
     long = heedful.head_importance(family.model, ["cat " * 100, *TEXTS], gradient=False)
     assert long.texts == 8

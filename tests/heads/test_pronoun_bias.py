@@ -49,8 +49,11 @@ def test_the_built_in_templates_are_what_is_said_of_them() -> None:
     [
         ("a,b\nx,y\n", "no column template, pronoun_1, pronoun_2"),
         (LINE + "{a} {b} {pronoun},x,y,she,he\n", "fewer than two"),
-        (LINE + "{a} {b} {pronoun},x,y,she,he\n{a} {b},x,y,she,he\n", "line 3 is no template"),
-        (LINE + "{a} {b} {pronoun},x,y,she,he\n{a} {a} {b} {pronoun},x,y,she,he\n", "line 3 is no template"),
+        (LINE + "{a} {b} {pronoun},x,y,she,he\n{a} {b},x,y,she,he\n", "line 3 is not a template"),
+        (
+            LINE + "{a} {b} {pronoun},x,y,she,he\n{a} {a} {b} {pronoun},x,y,she,he\n",
+            "line 3 is not a template",
+        ),
         (
             LINE + "{a} {pronoun} {b},x,y,she,he\n{a} {b} {pronoun},x,y,she,he\n",
             "line 2 has its pronoun first",

@@ -228,7 +228,7 @@ def test_what_cannot_be_read_is_refused_at_once(tmp_path: Path) -> None:
         with pytest.raises(HeedfulError, match="is empty"):
             open_source(tmp_path / name)
     (tmp_path / "a.txt").write_text("a")
-    with pytest.raises(HeedfulError, match="of no known kind"):
+    with pytest.raises(HeedfulError, match="an unknown file type"):
         open_source(tmp_path / "a.txt")
     (tmp_path / "a.parquet").write_text("PAR1")
     with pytest.raises(HeedfulError, match="not a whole Parquet file"):

@@ -34,13 +34,13 @@ def failed() -> list[str]:
 
 def test_without_the_root_by_hand_is_not_attention(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lab.math, "sqrt", lambda d: 1.0)
-    assert any("By hand" in sentence for sentence in failed())
+    assert any("by hand" in sentence for sentence in failed())
 
 
 def test_large_first_weights_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     right = lab.drawn
     monkeypatch.setattr(lab, "drawn", lambda seed, scale=1.0: right(seed, 10.0))
-    assert sum("first weights" in sentence for sentence in failed()) == 2
+    assert sum("initial weights" in sentence for sentence in failed()) == 2
 
 
 def test_attention_that_knows_places_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,4 +50,4 @@ def test_attention_that_knows_places_fails(monkeypatch: pytest.MonkeyPatch) -> N
         return right(q, k + 0.1 * torch.arange(len(k), dtype=k.dtype)[:, None], v, mask)
 
     monkeypatch.setattr(lab, "attention", placed)
-    assert any("does not know order" in sentence for sentence in failed())
+    assert any("ignores the order" in sentence for sentence in failed())

@@ -11,9 +11,11 @@ import pytest
 from scipy import stats
 
 import heedful
-from heedful.core.lab_report import Claim, Figure
+from heedful.core.document import Figure
+from heedful.core.lab_report import Claim
 from heedful.labs import disagreement as lab
 from heedful.labs.base.registry import LabRun
+from heedful.reports.charts.draw import svg
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +47,8 @@ def test_the_sentence(told: Any) -> None:
     lab.one_sentence(run, told)
     assert held(run) == [True]
     figure = next(part for part in run.parts if isinstance(part, Figure))
-    assert "purple" in figure.caption
-    drawn = ElementTree.fromstring(figure.svg)
+    assert "Purple" in figure.caption
+    drawn = ElementTree.fromstring(svg(figure.chart))
     names = [text.text for text in drawn.iter("text")]
     assert set(lab.SENTENCE.split()) <= set(names)  # the rows are named where they stand
     kinds: dict[float, set[str]] = {}

@@ -68,9 +68,9 @@ def test_claims_about_samplers_can_fail() -> None:
         (falling, falling / 9, held, []),
         (still, still / 9, held, ["root"]),
         (falling / 100, falling / 900, held, ["per cent"]),
-        (falling, 2 * falling, held, ["nearer"]),
-        (falling, falling / 9, held - 0.08, ["promise"]),  # too narrow
-        (falling, falling / 9, np.ones(60), ["promise"]),  # too wide
+        (falling, 2 * falling, held, ["closer"]),
+        (falling, falling / 9, held - 0.08, ["should"]),  # too narrow
+        (falling, falling / 9, np.ones(60), ["should"]),  # too wide
     ]
     for plain, ours, covered, words in wanted:
         run = LabRun(fast=True)
@@ -88,4 +88,4 @@ def test_intervals_of_another_width_are_noticed(width: float, holds: bool) -> No
     rows = (100, 400, 1600)
     falling = 5 / np.sqrt(rows) * rng.uniform(0.9, 1.1, (6, 3))
     lab.sampling_claims(run, rows, falling, falling / 9, covered)
-    assert any("promise" in sentence for sentence in failed(run)) is not holds
+    assert any("should" in sentence for sentence in failed(run)) is not holds

@@ -16,16 +16,18 @@ import numpy as np
 import pytest
 
 import heedful
+from heedful.core.charts import Arrows, Forest, Heat, Line, Panel
 from heedful.core.errors import HeedfulError
 from heedful.core.lab_report import Claim, LabReport
 from heedful.core.progress import Step
 from heedful.labs.base import registry
 from heedful.labs.base.registry import LabRun, lab, labs, run_lab
-from heedful.reports import lab_page, lab_terminal
+from heedful.reports import lab as lab_view
+from heedful.reports.charts.draw import svg
 from heedful.reports.charts.export_svg import standalone
-from heedful.reports.charts.forest_scatter import Line, forest
-from heedful.reports.charts.panels import Panel, arrows, heat
+from heedful.reports.terminal import as_text
 
+DOT = Forest([Line("one", 1.0)], "unit", "title")
 EVIL = '<script>alert("x")</script>'
 
 
@@ -41,7 +43,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> None:
         run.progress(1, 2, "drawing")
         run.say(f"A sentence with {EVIL}.")
         run.table("Draws", ["draw", "value"], [[f"{EVIL} first", values[0]], ["count", len(values)]])
-        run.figure("draws", forest([Line(EVIL, 1.0)], "unit", "title"), f"caption {EVIL}")
+        run.figure("draws", Forest([Line(EVIL, 1.0)], "unit", "title"), f"caption {EVIL}")
         mean, error = values.mean(), 2 * values.std() / math.sqrt(len(values))
         span, holds = (mean - error, mean + error), bool(mean > error)
         run.claim(
@@ -120,9 +122,9 @@ def test_a_row_as_long_as_its_columns() -> None:
 @pytest.mark.parametrize("name", ["../up", "Name", "", "draws"])
 def test_a_figure_has_a_name_of_its_own(name: str) -> None:
     run = LabRun()
-    run.figure("draws", "<svg></svg>", "first")
+    run.figure("draws", DOT, "first")
     with pytest.raises(ValueError, match="a figure's name"):
-        run.figure(name, "<svg></svg>", "second")
+        run.figure(name, DOT, "second")
 
 
 def test_a_lab_that_claims_nothing_is_no_lab(planted: None) -> None:
@@ -152,7 +154,7 @@ def test_one_false_claim_fails_the_report(planted: None) -> None:
     assert report.answer == "1 of 2 claims failed."
     assert "✗ Two and two is five.  4 exactly; control 5" in str(report)
     assert "✓ Two and two is four.  4 exactly" in str(report)
-    assert lab_page.page(report).count("mark-failed") == 2  # the rule and the claim
+    assert report.page().count("mark-failed") == 2  # the rule and the claim
 
 
 def test_saved_and_opened_again(planted: None, tmp_path: Path) -> None:
@@ -163,8 +165,8 @@ def test_saved_and_opened_again(planted: None, tmp_path: Path) -> None:
     data = json.loads((tmp_path / "lab" / "lab.json").read_text())
     assert data["holds"] is True
     assert [claim["sentence"] for claim in data["claims"]] == [claim.sentence for claim in report.claims]
-    assert (tmp_path / "lab" / "report.html").read_text() == lab_page.page(report)
-    assert (tmp_path / "lab" / "draws.svg").read_text() == standalone(report.figures[0].svg)
+    assert (tmp_path / "lab" / "report.html").read_text() == report.page()
+    assert (tmp_path / "lab" / "draws.svg").read_text() == standalone(svg(report.figures[0].chart))
 
 
 def test_a_folder_without_a_lab_is_a_mistake(tmp_path: Path) -> None:
@@ -192,7 +194,7 @@ class Reader(HTMLParser):
 
 def test_the_page_runs_nothing_and_shows_what_was_told(planted: None) -> None:
     report = run_lab("honest", fast=True)
-    for html in (lab_page.page(report), report._repr_html_()):
+    for html in (report.page(), report._repr_html_()):
         reader = Reader()
         reader.feed(html)
         assert reader.tags.count("script") == 1  # the house's own, for charts
@@ -200,12 +202,12 @@ def test_the_page_runs_nothing_and_shows_what_was_told(planted: None) -> None:
         assert reader.text.count(EVIL) >= 4  # sentence, table, label in the figure, caption
         assert "The mean is above zero." in reader.text
         assert "An honest lab" in reader.text
-    assert "script-src 'sha256-" in lab_page.page(report)
-    assert "heedful lab run honest --fast --seed 0" in lab_page.page(report)
+    assert "script-src 'sha256-" in report.page()
+    assert "heedful lab run honest --fast --seed 0" in report.page()
 
 
 def test_numbers_as_they_are_read() -> None:
-    shown = lab_terminal.shown
+    shown = lab_view.shown
     assert [shown(v) for v in (0.123456, -1.5, 12345, 12345.6, None, "x", 2)] == [
         "0.123",
         "−1.5",
@@ -216,51 +218,53 @@ def test_numbers_as_they_are_read() -> None:
         "2",
     ]
     claim = Claim("s", 0.5, True, (0.4, 0.6), 0.1, "chance")
-    assert lab_terminal.number(claim) == "0.5 (0.4 to 0.6); chance 0.1"
+    assert lab_view.number(claim) == "0.5 (0.4 to 0.6); chance 0.1"
 
 
 # --- images ----------------------------------------------------------------------------------------
 
 
-def numbers(svg: str, tag: str, *names: str) -> list[tuple[float, ...]]:
-    root = ElementTree.fromstring(svg)
+def numbers(drawn: str, tag: str, *names: str) -> list[tuple[float, ...]]:
+    root = ElementTree.fromstring(drawn)
     return [tuple(float(e.attrib[n]) for n in names) for e in root.iter() if e.tag.split("}")[-1] == tag]
 
 
 def test_arrows_point_where_the_vectors_do() -> None:
     vectors = [(1.0, 0.0), (0.0, 2.0), (-0.5, -0.5)]
-    svg = arrows([Panel("a", vectors), Panel("b <", [(0.0, 1.0)], "note")], "title")
-    lines = re.findall(r'<line class="bar"[^>]*>', svg)
+    drawn = svg(Arrows([Panel("a", vectors), Panel("b <", [(0.0, 1.0)], "note")], "title"))
+    lines = re.findall(r'<line class="bar"[^>]*>', drawn)
     ends = [numbers(line, "line", "x1", "y1", "x2", "y2")[0] for line in lines]
     moved = [((c - a), (b - d)) for a, b, c, d in ends]  # right, up
     unit = moved[0][0]
     assert unit > 20
     for (right, up), (x, y) in zip(moved, [*vectors, (0.0, 1.0)], strict=True):
         assert (right, up) == pytest.approx((unit * x, unit * y), abs=0.11)  # one scale for both panels
-    assert "b &lt;" in svg
+    assert "b &lt;" in drawn
 
 
 def test_heat_shows_sign_and_size() -> None:
-    svg = heat([Panel("a", [[1.0, -0.5], [0.0, 2.0]]), Panel("b", [[-2.0]])], "title")
-    cells = re.findall(r'class="cell (pos|neg)".*?fill-opacity="([\d.]+)"', svg)
+    drawn = svg(Heat([Panel("a", [[1.0, -0.5], [0.0, 2.0]]), Panel("b", [[-2.0]])], "title"))
+    cells = re.findall(r'class="cell (pos|neg)".*?fill-opacity="([\d.]+)"', drawn)
     assert cells == [("pos", "0.500"), ("neg", "0.250"), ("pos", "0.000"), ("pos", "1.000"), ("neg", "1.000")]
-    places = numbers(svg, "rect", "x", "y")[1:5]  # after the frame, row by row
+    places = numbers(drawn, "rect", "x", "y")[1:5]  # after the frame, row by row
     assert places[0][1] == places[1][1] < places[2][1]
     assert places[0][0] == places[2][0] < places[1][0]
 
 
 def test_panels_wrap_after_so_many_columns() -> None:
-    frames = re.findall(r'class="frame" x="([\d.]+)" y="([\d.]+)"', heat([Panel("", [[1.0]])] * 5, "t", 3))
+    frames = re.findall(
+        r'class="frame" x="([\d.]+)" y="([\d.]+)"', svg(Heat([Panel("", [[1.0]])] * 5, "t", 3))
+    )
     assert len({x for x, _ in frames}) == 3
     assert len({y for _, y in frames}) == 2
 
 
 def test_an_image_stands_alone() -> None:
-    svg = standalone(heat([Panel("a", [[1.0, -1.0]])], "a title"))
-    root = ElementTree.fromstring(svg)
+    text = standalone(svg(Heat([Panel("a", [[1.0, -1.0]])], "a title")))
+    root = ElementTree.fromstring(text)
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
-    assert "var(" not in svg
-    assert "light-dark" not in svg
+    assert "var(" not in text
+    assert "light-dark" not in text
     style = next(e.text or "" for e in root.iter() if e.tag.endswith("style"))
     assert re.search(r"\.cell\.pos\{fill: #\w+", style)
     assert re.search(r"\.path\.s1\{stroke: #\w+", style)  # the second rule of a line
@@ -275,7 +279,7 @@ def test_a_narrow_table_keeps_every_heading_and_every_name(width: int) -> None:
     run = LabRun()
     run.table("Kendall's tau", ["", *methods], [list(row) for row in rows])
     report = LabReport("narrow", "Narrow", "Nobody 2026", tuple(run.parts))
-    said = lab_terminal.as_text(report, width)
+    said = as_text(report.document(), width)
     assert max(map(len, said.splitlines())) <= width
     assert "…" not in said
     grid = said.split("Kendall's tau\n")[1]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from heedful.cli.main import main
+from heedful.core.charts import Forest, Line
 from heedful.labs.base import registry
 from heedful.labs.base.registry import LabRun, lab, labs
 
@@ -21,7 +22,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> None:
     @lab("true", title="A true claim", minutes=0.1, cite="Nobody 2026")
     def true(run: LabRun) -> None:
         run.table("Numbers", ["what", "value"], [["seed", run.seed], ["fast", str(run.fast)]])
-        run.figure("empty", '<svg viewBox="0 0 1 1"></svg>', "nothing")
+        run.figure("one", Forest([Line("one", 1.0)], "unit", "title"), "one dot")
         run.claim("One is one.", value=1.0, exact=True, holds=True)
 
     @lab("false", title="A false claim", minutes=0.1, cite="Nobody 2026")
@@ -64,7 +65,7 @@ def test_true_claims_exit_with_0(capsys: pytest.CaptureFixture[str], planted: No
     said = capsys.readouterr()
     data = json.loads(said.out)
     assert (data["settings"]["seed"], data["settings"]["fast"]) == (7, True)
-    assert sorted(path.name for path in out.iterdir()) == ["empty.svg", "lab.json", "report.html"]
+    assert sorted(path.name for path in out.iterdir()) == ["lab.json", "one.svg", "report.html"]
     assert html.read_text() == (out / "report.html").read_text()
     assert [line.split(maxsplit=1)[0] for line in said.err.splitlines()] == ["wrote", "wrote"]
     assert main(["report", str(out), "--html", str(tmp_path / "again.html"), "--json"]) == 0

@@ -73,9 +73,9 @@ def test_loss_recovered(values: tuple[float, ...], random: float, expected: list
 @pytest.mark.parametrize(
     ("neurons", "random", "expected", "told"),
     [
-        (0.4, 0.3, [True], "lie above those of neurons"),
+        (0.4, 0.3, [True], "are above those of neurons"),
         (0.7, 0.3, [True], "overlap"),
-        (0.9, 0.8, [False], "lie below those of neurons"),
+        (0.9, 0.8, [False], "are below those of neurons"),
     ],
 )
 def test_universality(neurons: float, random: float, expected: list[bool], told: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy import stats
 
-from heedful.core.lab_report import Claim, Table
+from heedful.core.lab_report import Claim, NumberTable
 from heedful.labs import LabRun
 from heedful.labs import solu as lab
 from heedful.labs.models.small_lm import losses
@@ -150,14 +150,14 @@ def test_one_training_with_many_neurons_is_not_enough() -> None:
 def test_a_method_that_finds_rules_in_nothing_is_noticed(hits: int, expected: bool) -> None:
     run = LabRun()
     lab.nothing(run, shares(**GOOD), [1.0] * hits + [0.0] * (100 - hits))
-    assert holds(run, "moved") is expected
+    assert holds(run, "permuted") is expected
 
 
 def test_the_conclusion_follows_the_numbers() -> None:
     def reads(**changes: list[float]) -> dict[str, str]:
         run = LabRun()
         lab.concluded(run, shares(**GOOD) | changes)
-        (table,) = (part for part in run.parts if isinstance(part, Table))
+        (table,) = (part for part in run.parts if isinstance(part, NumberTable))
         return {str(row[0]): str(row[-1]) for row in table.rows}
 
     key = f"SoLU less {lab.ENTERING}"

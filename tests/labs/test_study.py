@@ -211,7 +211,7 @@ def test_shares_are_counted_and_their_interval_is_clopper_and_pearsons(answers: 
 
 def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not a database at all, but long enough to look at")
-    with pytest.raises(HeedfulError, match="cannot hold the answers"):
+    with pytest.raises(HeedfulError, match="cannot be used for the answers"):
         AnswerFile(tmp_path / "notes.txt", "a study")
 
 

@@ -23,7 +23,7 @@ from heedful.metrics.random_orders import (
     merged_scores,
     standard,
 )
-from heedful.metrics.verdict import DELTA, VerdictFacts, judge, judging_operators
+from heedful.metrics.verdict import DELTA, MethodFacts, judge, judging_operators
 from heedful.metrics.verdict_sentences import PROMISE
 from heedful.stats.best_comparison import best_methods, decide, differences, sparse_low
 from heedful.stats.exchange_test import exchange_p, holm
@@ -46,7 +46,7 @@ def at_most(false: int, of: int, rate: float = 0.05) -> bool:
 
 
 def test_the_headline_names_a_certified_method_and_the_gap() -> None:
-    found = judge(drawn([2.5, 0.0, 1.0]), VerdictFacts({"method-0": 10.0, "method-1": 1.0, "method-2": 1.0}))
+    found = judge(drawn([2.5, 0.0, 1.0]), MethodFacts({"method-0": 10.0, "method-1": 1.0, "method-2": 1.0}))
     best = found["method-0"]
     assert found.use == "method-0"
     assert found.certified
@@ -62,13 +62,13 @@ def test_of_methods_as_good_the_one_with_fewest_model_inputs_is_used() -> None:
     many = drawn([2.0, 2.0, 2.0, 0.0], 800)
     for cheap in range(3):
         inputs = {f"method-{place}": 100.0 - 99 * (place == cheap) for place in range(4)}
-        found = judge(many, VerdictFacts(inputs))
+        found = judge(many, MethodFacts(inputs))
         assert found.use == f"method-{cheap}"
         assert 0 <= found[found.use].gap <= DELTA
     assert found[found.use].gap > 0
     assert "and no method is better by more than 0." in found.headline
     assert "in standard deviations of random orders" in str(found)
-    unknown = judge(many, VerdictFacts({"method-1": 5.0}))
+    unknown = judge(many, MethodFacts({"method-1": 5.0}))
     assert unknown.use == "method-1", "an unknown cost is no low cost"
 
 
@@ -387,10 +387,10 @@ def test_what_fitted_a_method_is_not_known_so_every_operator_must_agree() -> Non
     own = np.array([cell.operator == "delete" for cell in given.cells])
     values = given.values + 4 * own * given.orders.std(1, keepdims=True)
     lifted = replace(given, values=values)
-    assert judge(lifted, VerdictFacts(fitted_by={"method-0": ()})).better == ["method-0"]
-    assert not judge(lifted, VerdictFacts(fitted_by={"method-0": None})).better
-    assert not judge(lifted, VerdictFacts(fitted_by={"method-0": None}), always=True).better
-    real = judge(drawn([3.0], 60), VerdictFacts(fitted_by={"method-0": None}))
+    assert judge(lifted, MethodFacts(fitted_by={"method-0": ()})).better == ["method-0"]
+    assert not judge(lifted, MethodFacts(fitted_by={"method-0": None})).better
+    assert not judge(lifted, MethodFacts(fitted_by={"method-0": None}), always=True).better
+    real = judge(drawn([3.0], 60), MethodFacts(fitted_by={"method-0": None}))
     assert real.better
     assert "not known of method-0, so each operator had to find them better by itself" in str(real)
 

@@ -315,7 +315,7 @@ def test_truncation_keeps_the_special_tokens_and_one_end(tokenizer_of: Any, keep
 
 
 def test_truncation_that_leaves_no_word_is_refused(tokenizer_of: Any) -> None:
-    with pytest.raises(HeedfulError, match="window of 2 tokens holds no word"):
+    with pytest.raises(HeedfulError, match="window of 2 tokens contains no word"):
         fit(encode(tokenizer_of("wordpiece"), "the cat"), 2, "truncate")
 
 

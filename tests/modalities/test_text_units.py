@@ -149,5 +149,5 @@ def test_windows_read_every_token_once_and_fit(lengths: list[int], size: int) ->
 def test_windows_refuse_pairs_and_tiny_windows() -> None:
     with pytest.raises(HeedfulError, match="not on a pair"):
         text_windows.windows(encoded("a b", [(0, 1), (2, 3)], segments=[0, 1]), 1)
-    with pytest.raises(HeedfulError, match="window of 1 tokens has no room beside 1"):
+    with pytest.raises(HeedfulError, match="window of 1 tokens has no room for words next to 1"):
         text_windows.windows(encoded("a b", [(0, 0), (0, 1), (2, 3)], [True, False, False]), 1)

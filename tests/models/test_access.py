@@ -370,7 +370,7 @@ def test_parallel_blocks_inner_norms_experts_and_scales(tokenizer_of: Any) -> No
             if path is not None:
                 assert place(model, f"blocks.1.{part}").path.endswith(f".1.{path}"), name
                 continue
-            with pytest.raises(HeedfulError, match=r"cannot be told.*(scaled|no linear layer)"):
+            with pytest.raises(HeedfulError, match=r"cannot be identified.*(scaled|no linear layer)"):
                 place(model, f"blocks.1.{part}")
         assert place(model, "blocks.1.resid").width == 32
 

@@ -600,7 +600,7 @@ def test_nan_names_the_first_layer_that_made_it(fresh: Any, name: str, layer: st
         lambda: family.model.values(x, target, ~ones(x), "mean"),
     ):
         with pytest.raises(
-            HeedfulError, match=f"answers NaN.*first layer whose output holds a NaN is {layer}\\."
+            HeedfulError, match=f"answers NaN.*first layer whose output contains a NaN is {layer}\\."
         ):
             call()
 

@@ -87,7 +87,7 @@ def test_a_folder_without_config(folder: Path) -> None:
 
 def test_a_folder_without_weights(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
-    assert "holds no weights" in refusal(folder)
+    assert "contains no weights" in refusal(folder)
 
 
 @pytest.mark.parametrize("content", ["{", "", "\x00\x01", "nonsense"])

@@ -56,6 +56,7 @@ def explanation() -> Any:
 
 
 def audit() -> Any:
+    from heedful.audits.mistakes import Mistake
     from heedful.audits.result import Audit
     from heedful.metrics.random_orders import MetricCell
     from heedful.metrics.verdict import MethodVerdict, Verdict
@@ -84,6 +85,7 @@ def audit() -> Any:
         right=15,
         unknown=1,
         unknown_labels=[{"row": 1, "name": EVIL, "there": EVIL}],
+        mistakes=(Mistake(3, EVIL, EVIL, EVIL, (EVIL, "b"), (0.5, -1.0)),),
         errors=errors,
         failed={EVIL: 1},
         silent=(EVIL,),
@@ -93,16 +95,18 @@ def audit() -> Any:
 
 
 def trial() -> Any:
+    from heedful.core.charts import Scatter, Series
     from heedful.trials.result import Trial
-    from heedful.trials.rows import ChartSeries, Statement, TrialChart, TrialRow
+    from heedful.trials.rows import TrialRow, TrialStatement
 
     def finding(test: str, what: str) -> Any:
         return TrialRow(test, what, 0.3, (0.1, 0.5), 0.2, EVIL, 20, "Kendall tau-b", {EVIL: 0.4})
 
     found = (finding("correlation", f"attention and gradients {EVIL}"), finding("correlation", "all layers"))
     settings = {"texts": EVIL, "seed": 0}
-    words = (Statement("correlation", EVIL, EVIL, EVIL, (EVIL, EVIL)),)
-    charts = {"correlation": TrialChart(EVIL, EVIL, EVIL, (ChartSeries(EVIL, ((0.1, 0.2), (0.3, 0.1))),))}
+    words = (TrialStatement("correlation", EVIL, EVIL, EVIL, (EVIL, EVIL)),)
+    points = ((0.1, 0.2), (0.3, 0.1))
+    charts = {"correlation": Scatter((Series(EVIL, points),), EVIL, EVIL, EVIL)}
     return Trial(found, 20, {"name": EVIL}, settings, {}, {"frozen": EVIL}, (EVIL,), words, EVIL, charts)
 
 
@@ -176,22 +180,33 @@ def splitting() -> Any:
 
 
 def lab() -> Any:
-    from heedful.core.lab_report import Claim, Figure, LabReport, Paragraph, Table
-    from heedful.reports.charts.forest_scatter import Line, Series, forest, scatter
-    from heedful.reports.charts.panels import Panel, arrows, heat
+    from heedful.core import charts
+    from heedful.core.document import Figure, Paragraph
+    from heedful.core.lab_report import Claim, LabReport, NumberTable
 
-    svg = [
-        forest([Line(EVIL, 0.5, 0.2, 0.8, 0.1)], EVIL, EVIL),
-        scatter([Series(EVIL, [(0.0, 1.0), (1.0, 2.0)], True), Series("b", [(0.5, 0.5)])], EVIL, EVIL, EVIL),
-        heat([Panel(EVIL, [[0.1, -0.2], [0.3, 0.4]], EVIL)], EVIL),
-        arrows([Panel(EVIL, [[0.1, -0.2], [0.3, 0.4]])], EVIL),
+    panel = charts.Panel(EVIL, [[0.1, -0.2], [0.3, 0.4]], EVIL)
+    two = [charts.Series(EVIL, [(0.0, 1.0), (1.0, 2.0)], True), charts.Series("b", [(0.5, 0.5)])]
+    tree = {"feature": EVIL, "cosine": 1.0, "children": [{"feature": EVIL, "cosine": 0.5, "children": []}]}
+    drawn: list[charts.Chart] = [
+        charts.Forest([charts.Line(EVIL, 0.5, 0.2, 0.8, 0.1)], EVIL, EVIL, "high", 0.0, EVIL),
+        charts.Scatter(two, EVIL, EVIL, EVIL),
+        charts.Heat([panel], EVIL),
+        charts.Arrows([panel], EVIL),
+        charts.Curves([charts.Curve(EVIL, [(1, 2), (2, 3)], [1, 2], [3, 4])], EVIL, EVIL, EVIL),
+        charts.Boxes([charts.Box(EVIL, [1.0, 2.0], [1.5])], EVIL, EVIL, [EVIL]),
+        charts.Bars([charts.BarGroup(EVIL, [1.0, 2.0])], [EVIL, "b"], EVIL, EVIL),
+        charts.BandCurves([charts.BandCurve(EVIL, [(0, 1), (1, 0)], [(0, 0, 1)], EVIL)], EVIL, EVIL, EVIL),
+        charts.Matrices([charts.Matrix(EVIL, [[0.5]], [EVIL], [EVIL])], EVIL),
+        charts.WordGrid([EVIL], [charts.Scored(EVIL, [0.5], True)], EVIL),
+        charts.Histogram([1, 2], [0.0, 1.0, 2.0], EVIL, EVIL),
+        charts.Trees([tree], [4, 8], EVIL),
     ]
     parts = [
         Paragraph(EVIL),
-        Table(EVIL, ("a", EVIL), ((EVIL, 1.5), ("b", None))),
+        NumberTable(EVIL, ("a", EVIL), ((EVIL, 1.5), ("b", None))),
         Claim(EVIL, 0.5, True, (0.2, 0.8), 0.1, EVIL),
         Claim("another", 0.5, False),
-        *(Figure(f"f{n}", text, EVIL) for n, text in enumerate(svg)),
+        *(Figure(chart, EVIL, f"f{n}") for n, chart in enumerate(drawn)),
     ]
     return LabReport("toy", EVIL, EVIL, tuple(parts), {"fast": True, "seed": 0, "versions": {"x": EVIL}})
 

@@ -117,11 +117,11 @@ def test_the_time_left_is_of_what_is_being_done(monkeypatch: pytest.MonkeyPatch)
     count = counted()
     assert count(0, 0) == ""
     now += 10
-    assert count(20, 100) == "20/100 rows, about 40 s left"
+    assert count(20, 100) == "20/100, about 40 s left"
     now += 1
-    assert count(1, 50) == "1/50 rows"  # another method, which has not shown its pace yet
+    assert count(1, 50) == "1/50"  # another method, which has not shown its pace yet
     now += 2
-    assert count(11, 50) == "11/50 rows, about 7.8 s left"
+    assert count(11, 50) == "11/50, about 7.8 s left"
     assert count(0, 1) == ""
 
 
@@ -131,10 +131,10 @@ def test_an_audit_says_one_time_left_and_counts_its_own_rows() -> None:
 
     said: list[tuple[str, int, int]] = []
     progress = _progress(lambda step: said.append((step.label, step.done, step.total)))
-    progress(Step("weighing explanations", done=30, total=100, resumed=20))
+    progress(Step("auditing texts", done=30, total=100, resumed=20))
     assert said == [
-        ("weighing explanations", 0, 0),
-        ("weighing explanations (20 more were done before)", 10, 80),
+        ("auditing texts", 0, 0),
+        ("auditing texts (20 were done earlier)", 10, 80),
     ]
     assert "left" not in said[-1][0], "the bar tells it"
 

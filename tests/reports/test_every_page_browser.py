@@ -164,6 +164,34 @@ def test_two_outputs_in_one_notebook_keep_to_themselves(browser: Any, tmp_path: 
     assert here
 
 
+JUPYTERLAB = """.jp-RenderedHTMLCommon dt { float: left; clear: left; width: 20%; max-width: 5em }
+.jp-RenderedHTMLCommon dd { float: left; width: 80% }"""
+
+
+def test_labels_of_facts_are_not_broken_in_jupyterlab(browser: Any, tmp_path: Path) -> None:
+    """JupyterLab floats every dt into a narrow column and puts an empty span into headings."""
+    cells = [each()._repr_html_() for each in (every.audit, every.trial, every.explanation)]
+    page = tmp_path / "lab.html"
+    body = f'<div class="cells jp-RenderedHTMLCommon">{"".join(cells)}</div>'
+    page.write_text(f"<!DOCTYPE html><style>{JUPYTERLAB}</style><body>{body}", encoding="utf-8")
+    opened(browser, page)
+    labels = browser.run(
+        """[...document.querySelectorAll("dt")]
+        .filter((e) => e.checkVisibility() && !e.textContent.includes(" "))
+        .map((e) => [e.textContent, getComputedStyle(e).float, e.getClientRects()[0].height])"""
+    )
+    assert len(labels) > 3
+    assert {(float_, height < 40) for _, float_, height in labels} == {("none", True)}
+    heading = """(() => { const h = document.querySelector("h3");
+      const range = document.createRange();
+      const x = () => { range.selectNodeContents(h.lastChild); return range.getBoundingClientRect().x; };
+      const before = x();
+      h.insertAdjacentHTML("afterbegin", '<span class="numbering-entry"></span>');
+      return [before, x()]; })()"""
+    before, after = browser.run(heading)
+    assert before == after
+
+
 MANY = (
     *(("attention-avg", "attention-rollout", "grad-l1", "grad-l2", "chefer-lrp", "smoothgrad")),
     *(("grad-x-input", "integrated-gradients", "occlusion", "kernel-shap", "lime", "chefer", "deeplift")),

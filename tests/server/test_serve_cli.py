@@ -121,7 +121,7 @@ def test_it_ends_while_a_job_runs(tmp_path: Path, patience: str, left: bool) -> 
     assert server.returncode == 0, told
     assert "terminate" not in told
     assert "Traceback" not in told
-    assert ("did not end in time" in told) is left
+    assert ("did not finish in time" in told) is left
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ import pytest
 
 import heedful
 from heedful.core.errors import HeedfulError
-from heedful.reports.trial_page import page
 from heedful.trials.rationale_data import with_marks
 from heedful.trials.read_texts import LabelledTexts
 from heedful.trials.result import Trial
@@ -88,7 +87,7 @@ def test_a_saved_trial_opens_and_says_the_same(whole: Trial, tmp_path: Path) -> 
     again = Trial.load(whole.save(tmp_path / "trial"))
     assert again.to_dict() == whole.to_dict()
     assert again.verdict == whole.verdict
-    assert page(again) == page(whole)
+    assert again.page() == whole.page()
     json.dumps(whole.to_dict(), allow_nan=False)
     lines = whole.to_csv().splitlines()
     assert len(lines) == 1 + len(whole.findings)
@@ -128,7 +127,7 @@ def test_mistakes_are_told(shared: Any) -> None:
             heedful.trial(model, TEXTS, **wrong)
     with pytest.raises(HeedfulError, match="one string"):
         heedful.trial(model, "the cat sat")
-    with pytest.raises(HeedfulError, match="no test could be held"):
+    with pytest.raises(HeedfulError, match="no test could run"):
         heedful.trial(model, TEXTS, tests=["frozen"])
 
 
@@ -421,7 +420,7 @@ def test_marked_texts_are_split_and_never_on_both_sides(small: Any) -> None:
 
 
 def test_the_page_shows_every_number_and_runs_nothing(whole: Trial) -> None:
-    html = page(whole)
+    html = whole.page()
     assert html.count("<script") == 1  # the house's own, for charts; its hash is in the policy
     assert "script-src 'sha256-" in html
     assert html.count("<tr>") >= len(whole.findings)
@@ -433,6 +432,6 @@ def test_the_page_shows_every_number_and_runs_nothing(whole: Trial) -> None:
 
 def test_names_are_escaped(quick: Trial) -> None:
     evil = replace(quick, model={"name": "<script>alert(1)</script>"}, notes=("<img onerror=x>",))
-    for html in (page(evil), evil._repr_html_()):
+    for html in (evil.page(), evil._repr_html_()):
         assert "<script>alert" not in html
         assert "<img" not in html

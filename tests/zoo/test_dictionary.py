@@ -45,5 +45,5 @@ def test_the_figures_of_its_card_hold() -> None:
 
 
 def test_other_models_bring_none() -> None:
-    with pytest.raises(HeedfulError, match=r"no dictionary comes with zoo:sentiment.*zoo:lm"):
+    with pytest.raises(HeedfulError, match=r"no SAE comes with zoo:sentiment.*zoo:lm"):
         heedful.SAE.load("zoo:sentiment")

@@ -38,11 +38,12 @@ def audit(
     out: str | Path | None = None,
     engine: str = "local",
     *,
+    full: bool = False,
     operators: Sequence[str] | str | None = None,
     unit: str = "word",
     seed: int = 0,
     draws: int = 20,
-    long: str = "error",
+    long: str = "skip",
     params: Mapping[str, Mapping[str, Any]] | None = None,
     scores: str | Path | None = None,
     until_decided: bool = False,
@@ -54,31 +55,80 @@ def audit(
     command: str | None = None,
     progress: Report | None = None,
 ) -> Audit:
-    """Explain every text with every method, weigh the explanations, and say which to use.
+    """Compare explanation methods on many texts, and recommend one.
 
-    Killed and started again with the same arguments and the same `out`, it goes on where it stopped.
-    `Audit.load(out)` opens it again.
+    Every method explains every text. Then words are removed in the order of each explanation, and the change
+    of the output is compared with that of random orders. If the run is interrupted, the same call with the
+    same `out` resumes it. `Audit.load(out)` opens a finished run.
 
-    model       whatever `heedful.load` takes
-    texts       a CSV, JSONL or Parquet file (see `columns`), or any iterable of texts
-    labels      what people say the texts are: how often the model agrees is reported
-    methods     names; None: those `heedful.explain` runs by itself
-    metrics     names; None: six that remove words
-    rationales  what people marked as the reason, by text: 0 or 1 per word, or [start, end] characters
-    out         the run folder, from which a stopped audit goes on; None: nothing is kept
-    engine      "local": this process; "ray": the cluster at `address`, or one started here
-    operators   how words are removed to judge the methods; None: two that fitted none of them; "all":
-                each judges what the others fitted
-    draws       random orders per text, the control
-    long        a text longer than the model reads: "error" (it is skipped and told) or "truncate"
-    columns     of a file: heedful.io.datasets.Columns(text="text", label=None, rationale=None)
-    scores      a JSONL file of scores made elsewhere, weighed beside the methods (see docs/weigh.md)
-    until_decided   look after every text, and stop as soon as the verdict is settled
-    limit       so many rows at most, drawn at random from all (from a generator: the first)
-    shard       texts written together; the most that a kill can lose
-    workers     ray: how many; None: one per CPU
-    command     what was typed for this audit, kept with it and shown; nothing depends on it
-    progress    called with a heedful.core.progress.Step as rows are done
+    Parameters
+    ----------
+    model
+        What `heedful.load` returns, or anything it takes.
+    texts
+        A CSV, JSONL or Parquet file, or any iterable of texts.
+    labels
+        The true labels. If given, the accuracy of the model is reported.
+    methods
+        Names of methods. None: four cheap ones of different kinds. "all", or None with `full`: all except
+        expensive ones.
+    metrics
+        Names of metrics. None: comprehensiveness and sufficiency; with `full`, six.
+    rationales
+        Words that people marked as the reason, per text: 0 or 1 per word, or pairs of character positions.
+    out
+        Folder for the run. None: nothing is written.
+    full
+        All methods and metrics, and a search for the best order of words: takes several times longer.
+    engine
+        "local": this process. "ray": a Ray cluster.
+    operators
+        How words are removed to judge the methods. None: two operators that fitted none of them. "all": each
+        operator judges the methods that the others fitted.
+    unit
+        "word", "token" or "sentence".
+    seed
+        Random seed.
+    draws
+        Random orders per text, the control.
+    long
+        What to do with a text that is too long: "skip" (skip and report it) or "truncate".
+    params
+        Parameters per method.
+    scores
+        A JSONL file with scores of other tools, which are evaluated together with the methods
+        (docs/weigh.md).
+    until_decided
+        Check the verdict after every text, and stop when it is settled.
+    columns
+        Column names of the file: `heedful.io.datasets.Columns(text="text", label=None, rationale=None)`.
+    limit
+        Use at most this many rows of the file, drawn at random. None: all.
+    shard
+        Number of texts that are written together. An interruption loses at most one shard.
+    address
+        Address of the Ray cluster. None: start one on this machine.
+    workers
+        Number of Ray workers. None: one per CPU.
+    command
+        The command line that is stored and shown with the result. It has no effect.
+    progress
+        A function that is called with a `heedful.core.progress.Step` during the work.
+
+    Returns
+    -------
+    Audit
+        `print(audit)` shows the verdict and the table.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> texts = ["The food was great", "The service was bad"]
+    >>> audit = heedful.audit("zoo:sentiment", texts, methods=["occlusion"], metrics=["comprehensiveness"])
+    >>> print(audit.verdict.headline)
+    2 texts are too few for a verdict: at least 10 are needed.
+    >>> round(audit.table[0].skill, 1) <= 1
+    True
     """
     from heedful.models.load import load as load_model
 
@@ -90,7 +140,7 @@ def audit(
         operators = external.judges(loaded)
     common = {"unit": unit, "seed": seed, "draws": draws, "long": long, "until_decided": until_decided}
     more = {"shard": shard, "params": params or {}, "given": external.methods if external else ()}
-    settings = resolve_settings(loaded, methods, metrics, operators, **common, **more)
+    settings = resolve_settings(loaded, methods, metrics, operators, full=full, **common, **more)
     _check_rationales(settings, source)
     if external is not None and source.again:
         check_usable(external, loaded, in_random_order(source, seed), settings)
@@ -152,6 +202,7 @@ def _run_in(run: RunFolder, work: AuditWork, execution: Execution, progress: Rep
     settings = replace(work.settings, swap=words if first else ())
     with run.opened(_made(work, settings)):
         row_counter = _RowCounter(progress, work.source.count())
+        row_counter.more(0)  # every setting is checked now, and the work begins
         # scores from elsewhere are looked up as texts come: a function that makes them may be slow
         whole = chain(first, rows) if work.external is None else map(work.external.attach, chain(first, rows))
         todo = _todo(shards(whole, settings.shard), settings, run, row_counter)
@@ -263,7 +314,7 @@ class _RowCounter:
         self.done += rows
         if self.progress is not None:
             total = self.total or 0
-            self.progress(Step("weighing explanations", done=self.done, total=total, resumed=self.known))
+            self.progress(Step("auditing texts", done=self.done, total=total, resumed=self.known))
 
     def before(self, rows: int) -> None:
         """Done by an earlier run."""
@@ -276,6 +327,6 @@ class _RowCounter:
             raise HeedfulError("there are no texts", fix="Give at least one")
         if run.numbers() != list(range(self.shards)):
             raise HeedfulError(
-                f"{run.path} holds shards of other rows than these",
+                f"{run.path} contains results of other texts than these",
                 fix="Name another folder, or remove this one",
             )

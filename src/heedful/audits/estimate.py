@@ -1,8 +1,8 @@
 """What an audit would cost, and what so many texts would show: a few texts are planned, none is explained.
 
-rows       of a text: what the methods ask for at most, plus the orders of methods and random orders under
-           each operator that judges, plus the search for the best order
-seconds    rows × the time of one row; rows that several ask for are run once, so both are upper limits
+rows       model inputs of a text: what the methods ask for at most, plus the orders of methods and random
+           orders under each operator that judges, plus the search for the best order (full audits)
+seconds    rows × the time of one in a batch; rows that several ask for are run once, so both are upper limits
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from heedful.audits.external_scores import from_file
 from heedful.audits.settings import AuditSettings, resolve_settings
-from heedful.comparisons.planning import plan
+from heedful.comparisons.planning import plan, seconds_in_batch
 from heedful.core import registry
 from heedful.core.defaults import MIN_COMPARED_TEXTS, MIN_TEXTS
 from heedful.core.errors import HeedfulError
@@ -30,6 +30,11 @@ from heedful.metrics.verdict import visible_gap, visible_share
 from heedful.metrics.verdict_sentences import power
 
 PLANNED_TEXTS = 8  # texts that are planned
+Cost = tuple[float, float, float]  # model inputs at most, model inputs to expect, seconds
+
+
+class NothingToAuditError(HeedfulError):
+    """No text could be planned: the audit itself says why, text by text."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,9 @@ class AuditEstimate(NotebookRepr):
 
     texts: int | None  # None: only reading would tell
     methods: tuple[str, ...]
-    rows_per_text: int
+    metrics: tuple[str, ...]
+    rows_per_text: int  # at most
+    likely_rows_per_text: int
     seconds_per_text: float
     operators: tuple[str, ...]
     fits: tuple[str, ...]
@@ -50,17 +57,27 @@ class AuditEstimate(NotebookRepr):
             "each fits in turn" if len(self.fits) > 1 else f"fitted by {self.fits[0]}" if self.fits else ""
         )
         lines = [
-            f"{count} method{'s' * (count != 1)}, judged by {', '.join(self.operators)}"
+            f"{_counted(count, 'method')}, judged by {', '.join(self.operators)}"
             + (f" ({fitted})." if fitted else "."),
             f"Up to about {self.rows_per_text:,} model inputs per text, {duration(self.seconds_per_text)}.",
         ]
         if self.texts is None:
-            return "\n".join([*lines, "How many texts there are is not known before they are read."])
+            return "\n".join([*lines, "The number of texts is not known before they are read."])
         rows, time = self.texts * self.rows_per_text, duration(self.texts * self.seconds_per_text)
         lines.append(f"{self.texts:,} texts: up to about {rows:,} model inputs, {time}.")
         if self.until_decided:
             lines.append("It stops as soon as the verdict is settled: after 20 texts at the earliest.")
         return "\n".join([*lines, self.shows])
+
+    @property
+    def line(self) -> str:
+        """What is printed before an audit starts."""
+        texts = 1 if self.texts is None else self.texts
+        counts = [_counted(len(self.methods), "method"), _counted(len(self.metrics), "metric")]
+        counts += [] if self.texts is None else [_counted(texts, "text")]
+        rows, time = texts * self.likely_rows_per_text, duration(texts * self.seconds_per_text)
+        per = " per text" if self.texts is None else ""
+        return f"{' × '.join(counts)}: about {rows:,} model inputs{per}, {time}"
 
     @property
     def shows(self) -> str:
@@ -89,6 +106,10 @@ class AuditEstimate(NotebookRepr):
         return dict(to_jsonable({**vars(self), **shows, "said": str(self)}))
 
 
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
 def estimate_audit(model: Loadable, texts: Any, **options: Any) -> AuditEstimate:
     """Takes the arguments of heedful.audit that its cost depends on."""
     from heedful.models.load import load
@@ -99,19 +120,21 @@ def estimate_audit(model: Loadable, texts: Any, **options: Any) -> AuditEstimate
     loaded = load(model)
     operators = options.pop("operators") or (external.judges(loaded) if external else None)
     given = external.methods if external else ()
-    settings = resolve_settings(
-        loaded, options.pop("methods"), options.pop("metrics"), operators, given=given, **options
-    )
+    methods, metrics = options.pop("methods"), options.pop("metrics")
+    settings = resolve_settings(loaded, methods, metrics, operators, given=given, **options)
     rows = in_random_order(source, settings.seed)
     usable = (row for row in rows if isinstance(row.text, str) and row.text.strip() and not row.broken)
-    tried = [_cost(loaded, row, settings) for row in islice(usable, PLANNED_TEXTS)]
+    costs = (_cost(loaded, row, settings) for row in islice(usable, PLANNED_TEXTS))
+    tried = [cost for cost in costs if cost is not None]
     if not tried:
-        raise HeedfulError("there is no text to audit", fix="See the column: --text-column NAME")
-    inputs, seconds = np.mean(tried, axis=0)
+        raise NothingToAuditError("there is no text to audit", fix="Check the column: --text-column NAME")
+    most, likely, seconds = np.mean(tried, axis=0)
     return AuditEstimate(
         texts=source.count(),
         methods=(*settings.methods, *settings.given),
-        rows_per_text=round(float(inputs)),
+        metrics=settings.metrics,
+        rows_per_text=round(float(most)),
+        likely_rows_per_text=round(float(likely)),
         seconds_per_text=float(seconds),
         operators=settings.operators,
         fits=settings.fits if settings.methods else (),
@@ -119,9 +142,16 @@ def estimate_audit(model: Loadable, texts: Any, **options: Any) -> AuditEstimate
     )
 
 
-def _cost(model: Model, row: DataRow, settings: AuditSettings) -> tuple[float, float]:
-    """(rows, seconds) of one text, at most."""
-    rows = seconds = 0.0
+def _cost(model: Model, row: DataRow, settings: AuditSettings) -> Cost | None:
+    """Of one text; None where the model cannot read it."""
+    try:
+        return _cost_of(model, row, settings)
+    except Exception:  # whatever a model raises on an odd text: the audit reports it as that text's error
+        return None
+
+
+def _cost_of(model: Model, row: DataRow, settings: AuditSettings) -> Cost:
+    most = likely = forwards = 0.0
     for fit in settings.rounds:
         made = plan(
             model,
@@ -134,12 +164,13 @@ def _cost(model: Model, row: DataRow, settings: AuditSettings) -> tuple[float, f
             params=_known(settings.params_for(fit)),
             timed=False,
         )
-        rows += made.most_rows
-        seconds += made.seconds
+        most += made.most_rows
+        likely += made.likely_rows
+        forwards += made.seconds / made.seconds_per_row  # a pass with gradients counts as several
     d = len(made.x.units(settings.unit))
     methods = (len(settings.methods) + len(settings.given)) * len(settings.fits if settings.turns else [0])
     judged = len(settings.operators) * (_judging(settings, d, methods) if d else 0)
-    return rows + judged, seconds + judged * made.seconds_per_row
+    return most + judged, likely + judged, (forwards + judged) * seconds_in_batch(made)
 
 
 def _known(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,5 +186,5 @@ def _judging(settings: AuditSettings, d: int, methods: int) -> int:
     goals = goals_of(settings.metrics)
     search = {name: param.default for name, param in registry.get("search").params.items()}
     most = 1 + d + search["beam"] * min(search["depth"], d) * min(d, SHORTLIST)
-    looked = 0 if settings.until_decided else len(goals) * most
+    looked = len(goals) * most if settings.search else 0
     return 2 + (methods + settings.draws) * per_order + shared + looked

@@ -20,6 +20,7 @@ from heedful.core.model import Model
 from heedful.core.target import Target
 from heedful.io.datasets import DataRow
 from heedful.io.labels import label_index
+from heedful.modalities.encode import long_of_many
 from heedful.modalities.text import text_of
 
 NONE = "there are no scores for row {}"
@@ -90,13 +91,14 @@ def check_usable(
     for name in left if count else ():
         texts = "the only text" if count == 1 else f"any of the {count:,} texts"
         raise HeedfulError(
-            f"{name!r} has no usable scores on {texts}", first.get(name, "there are none for these rows")
+            f"{name!r} has no usable scores on {texts}",
+            first.get(name, "there are no scores for these texts"),
         )
 
 
 def _read(model: Model, row: DataRow, settings: AuditSettings) -> tuple[Input | None, Target | None]:
     try:
-        x = model.encode(row.text, settings.long)
+        x = model.encode(row.text, long_of_many(settings.long))
         return x, model.target(x, settings.target)
     except Exception:  # whatever a model or a tokenizer raises on an odd text
         return None, None

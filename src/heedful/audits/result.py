@@ -12,20 +12,26 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from heedful.audits.mistakes import Mistake, mistakes_of
 from heedful.audits.run_folder import RunFolder
 from heedful.audits.schemas import from_parquet
 from heedful.core.advice import Advice
 from heedful.core.errors import HeedfulError
 from heedful.core.evidence import Evidence
+from heedful.core.exports import frame_of, plot_of
 from heedful.core.result import Result
 from heedful.io.csv_text import csv_text
 from heedful.io.json_codec import from_jsonable, json_bytes, parse, to_jsonable
 from heedful.metrics.random_orders import Pools, joined
 from heedful.metrics.score import Score
 from heedful.metrics.summary import pools_of, summarise
-from heedful.metrics.verdict import Verdict, VerdictFacts, judge, judging_operators
+from heedful.metrics.verdict import MethodFacts, Verdict, judge, judging_operators
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 MAX_ERRORS = 100  # errors in the result; the shards have them all
 MAX_UNKNOWN_LABELS = 3  # labels in the result that name none of the model's; the shards have them all
@@ -48,7 +54,53 @@ COPIED_FIELDS = (  # fields of an Audit that stand in it as they are
 
 @dataclass(frozen=True, repr=False)
 class Audit(Result):
-    """The result of `heedful.audit`."""
+    """The result of `heedful.audit`: a verdict, and the evidence for it.
+
+    Parameters
+    ----------
+    folder
+        The run folder. None: nothing was written.
+    table
+        The evidence: one entry per metric, removal operator and method.
+    verdict
+        Which method to use.
+    rows
+        Rows that were read.
+    texts
+        Texts that were used. The others are in `errors`.
+    cost
+        Model inputs that were requested, run, and would be needed without sharing.
+    copies
+        Rows with the same text as another row. They count once.
+    labelled
+        Texts with a label that the model knows.
+    right
+        How many of these the model predicts correctly.
+    unknown
+        Texts with a label that the model does not know.
+    unknown_labels
+        The first of these: row and label.
+    errors
+        The first errors: row, method and reason.
+    failed
+        Number of texts on which a method failed, by method.
+    silent
+        Metrics that had no value on any text.
+    better
+        By metric: whether "high" or "low" values are good.
+    made
+        How the run was made: settings, model, source, versions.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> texts = ["The food was great", "The service was bad"]
+    >>> audit = heedful.audit("zoo:sentiment", texts, methods=["occlusion"], metrics=["comprehensiveness"])
+    >>> audit.texts
+    2
+    >>> audit.table[0].method
+    'occlusion'
+    """
 
     kind: ClassVar[str] = "audit"
 
@@ -63,6 +115,7 @@ class Audit(Result):
     right: int = 0  # of these, the model's prediction is the label
     unknown: int = 0  # texts with a label that names none of the model's
     unknown_labels: Sequence[Mapping[str, Any]] = ()  # the first of these: row, label
+    mistakes: tuple[Mistake, ...] = ()  # the first texts whose label was not predicted
     errors: Sequence[Mapping[str, Any]] = ()  # the first of them: row, method, reason
     failed: Mapping[str, int] = field(default_factory=dict)  # method -> texts on which it alone failed
     silent: Sequence[str] = ()  # metrics that were asked for and had no value on any text
@@ -124,10 +177,22 @@ class Audit(Result):
             rows.append([*named, *numbers, str(e.circular).lower()])
         return csv_text([*names, "spread", "circular"], rows)
 
+    def to_frame(self) -> DataFrame:
+        """A pandas table, one row per metric, operator and method."""
+        return frame_of(self)
+
+    def plot(self, metrics: Sequence[str] | None = None) -> Figure:
+        """A matplotlib figure: skill of every method with 95 % intervals and the line of random orders.
+
+        `metrics`: which to show; None: those that the verdict uses.
+        """
+        return plot_of(self, metrics=metrics)
+
     def to_dict(self) -> dict[str, Any]:
+        """Everything as a dictionary, ready for JSON."""
         results: dict[str, Any] = {"headline": self.verdict.headline, "use": self.verdict.use}
         results |= {"verdict": {**to_jsonable(self.verdict), "said": self.verdict.sentences}}
-        results |= {name: getattr(self, name) for name in COPIED_FIELDS}
+        results |= {name: getattr(self, name) for name in (*COPIED_FIELDS, "mistakes")}
         results["table"] = [{**to_jsonable(e), "spread": self.spread(e.metric, e.method)} for e in self.table]
         results |= {"command": self.command} if self.command else {}
         return dict(to_jsonable(results))
@@ -139,7 +204,7 @@ def load(folder: str | Path) -> Audit:
     made = run.manifest()
     if "files" not in made:
         raise HeedfulError(
-            f"the audit in {folder} is not finished", fix="Start it again with the same arguments: it goes on"
+            f"the audit in {folder} is not finished", fix="Run the same command again to resume it"
         )
     data = parse(run.read(RESULT), run.path / RESULT)
     table = [from_jsonable(Evidence, item) for item in data["table"]]
@@ -148,6 +213,7 @@ def load(folder: str | Path) -> Audit:
         table,
         from_jsonable(Verdict, data["verdict"]),
         **{name: data[name] for name in COPIED_FIELDS if name in data},
+        mistakes=tuple(from_jsonable(Mistake, each) for each in data.get("mistakes", ())),
         made=made,
     )
 
@@ -178,10 +244,10 @@ def collect(run: RunFolder) -> Audit:
         pairs |= dict.fromkeys(zip(keys["metric"], keys["operator"], strict=True))
     if not counts["texts"]:
         first = f"row {errors[0]['row']}: {errors[0]['reason']}" if errors else "there are none"
-        raise HeedfulError(f"none of {counts['rows']} rows could be weighed", first)
+        raise HeedfulError(f"none of {counts['rows']} texts could be audited", first)
     if not pairs:
         requested = ", ".join(made["settings"]["metrics"])
-        raise HeedfulError("no metric had a value on any text", f"asked for: {requested}")
+        raise HeedfulError("no metric had a value on any text", f"the metrics were: {requested}")
     cost = {name: counts[name] for name in ("asked", "run", "naive")}
     from heedful.core import registry
 
@@ -189,10 +255,11 @@ def collect(run: RunFolder) -> Audit:
     better = {metric: registry.get_metric(metric).better for metric, _ in pairs}
     valued = {e.metric for e in table if not math.isnan(e.value)}
     silent = [metric for metric in made["settings"]["metrics"] if metric not in valued]
+    verdict = verdict_of(run, made["settings"])
     return Audit(
         folder=run.path,
         table=table,
-        verdict=verdict_of(run, made["settings"]),
+        verdict=verdict,
         rows=counts["rows"],
         texts=counts["texts"],
         copies=counts["copies"],
@@ -200,6 +267,7 @@ def collect(run: RunFolder) -> Audit:
         labelled=counts["labelled"],
         right=counts["right"],
         unknown=counts["unknown"],
+        mistakes=mistakes_of(run, verdict.use, dict(made.get("model", {})).get("labels") or ()),
         errors=errors,
         failed=dict(sorted(failed.items())),
         silent=silent,
@@ -273,7 +341,7 @@ class VerdictInputs:
     def __len__(self) -> int:
         return sum(map(len, self.parts))
 
-    def pools(self) -> tuple[Pools, VerdictFacts]:
+    def pools(self) -> tuple[Pools, MethodFacts]:
         """Values under the operators that may judge, and the facts of the methods."""
         turns = {name: list(result.values()) for name, result in self.fitted.items()}
         always = {name: _joined(each, set.intersection) for name, each in turns.items()}
@@ -284,7 +352,7 @@ class VerdictInputs:
             for name, result in self.inputs.items()
         }
         ever = {name: _joined(each, set.union) for name, each in turns.items()}
-        return joined(self.parts, self.names).only(names, operators), VerdictFacts(means, ever, left_out)
+        return joined(self.parts, self.names).only(names, operators), MethodFacts(means, ever, left_out)
 
 
 def _joined(turns: Sequence[set[str] | None], how: Any) -> tuple[str, ...] | None:

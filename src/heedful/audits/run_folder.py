@@ -54,7 +54,7 @@ class RunFolder:
         if (self.path / "manifest.json").exists():
             self._check(made)
         elif any(self.shards.iterdir()):
-            raise HeedfulError(f"{self.path} holds shards but no manifest", fix="Name another folder")
+            raise HeedfulError(f"{self.path} contains shards but no manifest", fix="Name another folder")
         else:
             self.write("manifest.json", json_bytes(made))
 

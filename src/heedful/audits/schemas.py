@@ -90,7 +90,7 @@ def to_parquet(name: str, rows: Sequence[tuple[Any, ...]]) -> bytes:
 
 
 def from_parquet(
-    content: bytes, columns: Iterable[str] | None = None, only: dict[str, str] | None = None
+    content: bytes, columns: Iterable[str] | None = None, only: dict[str, Any] | None = None
 ) -> Any:
     """A pyarrow table; `only` keeps the rows with these values."""
     import pyarrow.parquet as pq

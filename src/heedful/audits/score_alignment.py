@@ -75,7 +75,7 @@ def _check_only(given: Given, chosen: Any) -> None:
     if name.casefold() != chosen.strip().casefold():
         raise HeedfulError(
             f"the scores explain {name!r:.60}",
-            f"what is judged here is {chosen.strip()!r:.60}",
+            f"what is tested here is {chosen.strip()!r:.60}",
             f"Give target={name!r:.60}, or the column of {chosen.strip()!r:.60}",
         )
 
@@ -93,7 +93,7 @@ def _spread(values: Sequence[float], spans: Sequence[Cut], x: TextInput, unit: s
         shares = shares or Counter(number for i in inside for number in owners[i])
         if not shares and (value or x.text[start:end].strip()):
             raise HeedfulError(
-                f"({start}, {end}) {x.text[start:end]!r:.40} holds no {unit} that the model reads",
+                f"({start}, {end}) {x.text[start:end]!r:.40} contains no {unit} that the model reads",
                 fix="Leave special tokens, and what is cut off, out of the scores",
             )
         for number, count in shares.items():
@@ -185,7 +185,7 @@ def _by_pieces(values: Sequence[float], pieces: Sequence[str], x: TextInput, uni
     read = {i for i in fold(x.text)[1] if owners[i]}
     if len(read - covered) > MAX_UNCOVERED_SHARE * len(read):
         part = f"{len(read & covered)} of {len(read)}"
-        raise HeedfulError(f"the pieces hold only {part} visible characters of the text", fix=PLACES)
+        raise HeedfulError(f"the pieces contain only {part} visible characters of the text", fix=PLACES)
     return _spread([value for value, _ in placed], [span for _, span in placed], x, unit)
 
 

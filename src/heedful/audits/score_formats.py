@@ -110,7 +110,7 @@ def fitting_operators(given: Any, known: Collection[str] = ()) -> tuple[str, ...
         raise HeedfulError(
             f"fitted_by cannot be {strange[0]!r:.60}",
             "no removal operator here has this name",
-            f'Known: {", ".join(known)}; "nothing" if it was none of these, "unknown" if you cannot tell',
+            f'Known: {", ".join(known)}; "nothing" if it was none of these, "unknown" if you do not know',
         )
     return names
 
@@ -122,19 +122,19 @@ def _is_tensor(value: Any) -> bool:
 def _tensor(value: Any) -> Floats:
     """(T,), (1, T), or with an embedding at the end, over which it is summed."""
     if not hasattr(value, "detach") or value.is_complex() or str(value.dtype) == "torch.bool":
-        raise HeedfulError("this torch value holds no real numbers", fix=TAKEN)
+        raise HeedfulError("this torch value contains no real numbers", fix=TAKEN)
     table = value.detach().cpu().double().numpy()
     table = table[0] if table.ndim > 1 and len(table) == 1 else table
     table = table.sum(-1) if table.ndim == 2 else table
     if table.ndim != 1:
-        raise HeedfulError(f"a tensor of shape {tuple(value.shape)} does not hold one text", fix=TAKEN)
+        raise HeedfulError(f"a tensor of shape {tuple(value.shape)} does not contain one text", fix=TAKEN)
     return np.asarray(table, dtype=np.float64)
 
 
 def _array(value: Any) -> Any:
     table = value[0] if value.ndim == 2 and len(value) == 1 else value
     if table.dtype.kind not in "fiu":
-        raise HeedfulError(f"an array of {table.dtype} holds no scores", fix=TAKEN)
+        raise HeedfulError(f"an array of {table.dtype} contains no scores", fix=TAKEN)
     if table.ndim != 1:
         raise HeedfulError(
             f"an array of shape {value.shape} is not one number per token",
@@ -188,12 +188,14 @@ def _shap(value: Any) -> Given:
     values, several = value.values, max(texts for texts, _ in named)
     if several or np.ndim(values) == 3:
         if len(values) != 1:
-            raise HeedfulError(f"this Explanation holds {len(values)} texts", fix="Give one: explanation[0]")
+            raise HeedfulError(
+                f"this Explanation contains {len(values)} texts", fix="Give one: explanation[0]"
+            )
         values = values[0]
     table = np.asarray(values)
     if table.ndim not in (1, 2) or table.dtype.kind not in "fiu":
         raise HeedfulError(
-            f"this Explanation holds no scores of one text: {table.dtype} {table.shape}", fix=TAKEN
+            f"this Explanation contains no scores of one text: {table.dtype} {table.shape}", fix=TAKEN
         )
     outputs: Any = getattr(value, "output_names", None)
     outputs = [outputs] if isinstance(outputs, str) else list(outputs) if np.ndim(outputs) == 1 else []
@@ -230,7 +232,7 @@ def _json_file(path: Path) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as error:
         raise HeedfulError(f"{path.name} is not JSON", str(error), TAKEN) from None
     if not isinstance(data, Mapping):
-        raise HeedfulError(f"{path.name} is not what inseq saves", "it holds no object", TAKEN)
+        raise HeedfulError(f"{path.name} is not what inseq saves", "it contains no object", TAKEN)
     return data
 
 

@@ -43,7 +43,7 @@ class ScoresFile:
         numbered, same = self.by_row.get(row_number, {}), self.by_text.get(text, {})
         if twice := sorted(numbered.keys() & same.keys()):
             raise HeedfulError(
-                f"row {row_number} has two scores of {twice[0]!r}",
+                f"row {row_number} has two sets of scores of {twice[0]!r}",
                 "by its number and by its text",
                 "Remove one",
             )

@@ -9,11 +9,19 @@ from typing import Any
 import numpy as np
 
 from heedful.core import registry
-from heedful.core.defaults import AUDIT_METRICS, CONTROL
+from heedful.core.defaults import (
+    CONTROL,
+    FULL_METRICS,
+    QUICK_METHOD_COUNT,
+    QUICK_METHODS,
+    QUICK_METRICS,
+)
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
+from heedful.core.registry import Explainer
 from heedful.metrics.score import DRAWS
 from heedful.metrics.verdict import JUDGES
+from heedful.modalities.encode import long_of_many
 from heedful.modalities.operators import checked_operator
 
 OPERATOR_COUNT = 2  # operators that judge by default: their spread is part of the answer
@@ -21,7 +29,6 @@ ALL = "all"
 SWAP_ROWS = 200  # rows whose words the operator swap draws from
 SHARD_TEXTS = 32  # texts: what is lost at most when a run is killed
 UNITS = ("word", "token", "sentence")
-LONG = ("error", "truncate")
 
 
 @dataclass(frozen=True)
@@ -35,13 +42,14 @@ class AuditSettings:
     unit: str = "word"
     seed: int = 0
     draws: int = DRAWS
-    long: str = "error"
+    long: str = "skip"  # a text that is too long; or "truncate"
     shard: int = SHARD_TEXTS
     params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     target: Any = None  # what is explained; None: the prediction
     given: tuple[str, ...] = ()  # methods whose scores came from elsewhere
     swap: tuple[str, ...] = ()  # words that the operator swap draws from
     until_decided: bool = False
+    search: bool = False  # for the best order of each text, which gives skill 1; the verdict does not use it
 
     @property
     def turns(self) -> bool:
@@ -72,25 +80,24 @@ def resolve_settings(
     methods: Iterable[str] | str | None = None,
     metrics: Iterable[str] | str | None = None,
     operators: Sequence[str] | str | None = None,
+    *,
+    full: bool = False,
     **others: Any,
 ) -> AuditSettings:
     """Defaults filled in and everything checked against the model, so that no row fails for a misspelt name.
 
-    methods     None: those `heedful.explain` runs by itself
-    metrics     None: six that remove words and share their rows
+    methods     None: four that the model supports; "all", and None with `full`: all except expensive ones
+    metrics     None: one per family of the verdict; with `full`, six that remove words and share their rows
+    full        also search for the best order of words, so that skill 1 is what a search can reach
     operators   that judge. None: two that the methods are not fitted by; "all": each judges what the others
                 fitted
     """
     given = tuple(others.get("given", ()))
-    others |= {"shard": 1} if others.get("until_decided") else {}  # looked at after every text
+    if others.get("until_decided"):
+        others["shard"] = 1  # looked at after every text
+    others["search"] = full and not others.get("until_decided")
     methods = None if methods is None else [methods] if isinstance(methods, str) else list(methods)
-    names = _named(methods, "method", registry.explainers()) if methods or not given else []
-    wanted = [registry.get(name) for name in names or ()]
-    for entry in wanted:
-        model.require(entry.needs, entry.name)
-    if not wanted and methods is None:
-        every = registry.explainers().values()
-        wanted = [entry for entry in every if not entry.expensive and not model.lacks(entry.needs)]
+    wanted = _wanted(model, methods, full, bool(given))
     results = [entry.name for entry in wanted if entry.name != CONTROL]
     if both := [name for name in given if name in results]:
         raise HeedfulError(
@@ -100,15 +107,41 @@ def resolve_settings(
         )
     if not results and not given:
         raise HeedfulError(
-            f"there is no method to weigh on {model.name}", fix=f"See: heedful doctor {model.name}"
+            f"there is no method to audit on {model.name}", fix=f"See: heedful doctor {model.name}"
         )
-    chosen = _named(metrics, "metric", registry.metrics()) or list(AUDIT_METRICS)
+    chosen = _named(metrics, "metric", registry.metrics()) or list(FULL_METRICS if full else QUICK_METRICS)
     for name in chosen:
         model.require(registry.get_metric(name).needs, name)
     judges, fits = _operators(model, operators, others.get("params") or {})
     audit_settings = AuditSettings(tuple(results), tuple(chosen), judges, fits, **others)
     _check(audit_settings)
     return audit_settings
+
+
+def _wanted(model: Model, methods: list[str] | None, full: bool, given: bool) -> list[Explainer]:
+    """The methods to run; none of ours where an empty list was named and scores from elsewhere are given."""
+    if methods is None:
+        return supported_methods(model) if full else quick_methods(model)
+    if methods == [ALL]:
+        return supported_methods(model)
+    names = _named(methods, "method", registry.explainers()) if methods or not given else []
+    wanted = [registry.get(name) for name in names]
+    for entry in wanted:
+        model.require(entry.needs, entry.name)
+    return wanted
+
+
+def supported_methods(model: Model) -> list[Explainer]:
+    """What a full audit runs: every method that the model supports, except the expensive ones."""
+    every = registry.explainers().values()
+    return [entry for entry in every if not entry.expensive and not model.lacks(entry.needs)]
+
+
+def quick_methods(model: Model) -> list[Explainer]:
+    """What an audit runs by default. A model that lacks gradients or attention gets the next in the list."""
+    able = {entry.name: entry for entry in supported_methods(model) if entry.name != CONTROL}
+    names = [name for name in dict.fromkeys((*QUICK_METHODS, *able)) if name in able]
+    return [able[name] for name in names[:QUICK_METHOD_COUNT]]
 
 
 def _operators(
@@ -139,11 +172,9 @@ def _named(names: Iterable[str] | str | None, what: str, known: Iterable[str]) -
 
 
 def _check(settings: AuditSettings) -> None:
-    for name, known in (("unit", UNITS), ("long", LONG)):
-        if getattr(settings, name) not in known:
-            raise HeedfulError(
-                f"{name} cannot be {getattr(settings, name)!r}", fix=f"Use one of: {', '.join(known)}"
-            )
+    if settings.unit not in UNITS:
+        raise HeedfulError(f"unit cannot be {settings.unit!r}", fix=f"Use one of: {', '.join(UNITS)}")
+    long_of_many(settings.long)
     for name, least in (("seed", 0), ("draws", 2), ("shard", 1)):
         value = getattr(settings, name)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:

@@ -35,6 +35,7 @@ from heedful.io.json_codec import json_bytes
 from heedful.io.labels import is_missing, label_index, label_indices
 from heedful.io.rationales import marks_of
 from heedful.metrics.score import Score, ScoreInputs, ceilings, score_explanations
+from heedful.modalities.encode import long_of_many
 from heedful.modalities.swap_words import swap_words
 
 Tables = dict[str, list[tuple[Any, ...]]]
@@ -181,7 +182,7 @@ def _explained(
             target,
             settings.unit,
             seed,
-            long=settings.long,
+            long=long_of_many(settings.long),
             params=settings.params_for(fit),
             timed=False,
         )
@@ -199,8 +200,8 @@ def _named_target(given: Any) -> bool:
 
 
 def _searched(run: Any, item: Attribution, settings: AuditSettings) -> dict[str, list[Floats]]:
-    """The best orders, by operator; not looked for where every model input is to be saved."""
-    if settings.until_decided:
+    """The best orders, by operator; a quick audit does not search for them: they cost more than the rest."""
+    if not settings.search:
         return {}
     return {op: ceilings(run, item, op, settings.unit, settings.metrics) for op in settings.operators}
 

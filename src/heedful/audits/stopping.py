@@ -19,7 +19,7 @@ from heedful.audits.settings import AuditSettings
 from heedful.core.arrays import Floats
 from heedful.core.defaults import MIN_COMPARED_TEXTS, MIN_TEXTS
 from heedful.metrics.random_orders import Pools, by_family, standard
-from heedful.metrics.verdict import DELTA, Verdict, VerdictFacts, judge
+from heedful.metrics.verdict import DELTA, MethodFacts, Verdict, judge
 from heedful.stats.best_comparison import ALPHA, decide, differences, sparse_low
 from heedful.stats.sequential_tests import level_of, reach
 
@@ -48,7 +48,7 @@ class EarlyStopping:
         return None if self.total is None else max(0, self.total - self.rows)
 
 
-def decided(pools: Pools, facts: VerdictFacts, left: int | None) -> bool:
+def decided(pools: Pools, facts: MethodFacts, left: int | None) -> bool:
     """Whether to stop here, with so many texts left (None: no end is known)."""
     verdict = judge(pools, facts, always=True)
     if not verdict.methods or not all(one.settled for one in verdict.methods):

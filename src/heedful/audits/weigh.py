@@ -42,17 +42,18 @@ def weigh(
     metrics: Iterable[str] | str | None = None,
     draws: int = 20,
     seed: int = 0,
-    long: str = "error",
+    long: str = "skip",
     until_decided: bool = False,
+    full: bool = False,
     out: str | Path | None = None,
     progress: Report | None = None,
 ) -> Audit:
-    """Weigh anybody's explanation scores on a model: the same evidence, the same verdict.
+    """Evaluate explanation scores of other tools, with the tests and the verdict of `heedful.audit`.
 
     Parameters
     ----------
     model
-        Whatever `heedful.load` takes.
+        What `heedful.load` returns, or anything it takes.
     texts
         The texts that the scores explain.
     scores
@@ -60,31 +61,50 @@ def weigh(
         An entry is a list or array of one number per token or word, a list of `(word, score)` or
         `(start, end, score)`, one text of a `shap.Explanation`, a captum tensor, or what inseq saved.
     target
-        What was explained; None: the prediction.
+        What was explained. None: the prediction.
     unit
-        What is removed as one piece to judge them: "word", "token" or "sentence".
+        What is removed as one piece to judge the scores: "word", "token" or "sentence".
     fitted_by
-        The removal operator they were made with ("mask", "delete", ...), "nothing" for gradients and
-        attention, or a mapping from method to that. None: not known; then they are judged under every
-        operator, their own perhaps among them, and the verdict says so.
+        The removal operator that the scores were made with ("mask", "delete", ...), "nothing" for gradients
+        and attention, or a mapping from method to that. None: not known. Then every operator judges them,
+        and the verdict says so.
     methods
-        Methods of ours that are weighed beside them.
+        Methods of heedful to evaluate together with the scores.
+    full
+        Six metrics instead of two, and a search for the best order of words: takes several times longer.
+    labels
+        The true labels. If given, the accuracy of the model is reported.
+    operators
+        How words are removed to judge the scores. None: two operators that fitted none of them.
+    metrics
+        Names of metrics. None: comprehensiveness and sufficiency; with `full`, six.
+    draws
+        Random orders per text, the control.
+    seed
+        Random seed.
+    long
+        What to do with a text that is too long: "skip" (skip and report it) or "truncate".
+    until_decided
+        Check the verdict after every text, and stop when it is settled.
     out
-        A run folder to keep; None: nothing is written.
+        Folder for the run. None: nothing is written.
+    progress
+        A function that is called with a `heedful.core.progress.Step` during the work.
 
     Returns
     -------
     Audit
-        `print(result.verdict)` says which to use.
+        `print(result.verdict)` says which method to use.
 
     Examples
     --------
     >>> import heedful
-    >>> words = lambda text: [len(word) for word in text.split()]
+    >>> def length(text):
+    ...     return [len(word) for word in text.split()]
     >>> texts = ["the food was good", "a bad bar and bad food"]
-    >>> result = heedful.weigh("zoo:sentiment", texts, {"length": words}, fitted_by="nothing")
-    >>> result.verdict.headline
-    '2 texts are too few for a verdict: at least 10 are needed.'
+    >>> result = heedful.weigh("zoo:sentiment", texts, {"length": length}, fitted_by="nothing")
+    >>> print(result.verdict.headline)
+    2 texts are too few for a verdict: at least 10 are needed.
     """
     from heedful.models.load import load
 
@@ -96,7 +116,7 @@ def weigh(
     common = {"unit": unit, "seed": seed, "draws": draws, "long": long, "until_decided": until_decided}
     more = {"shard": SHARD_TEXTS, "target": target, "given": names}
     judges = operators or external.judges(loaded)
-    settings = resolve_settings(loaded, methods or [], metrics, judges, **common, **more)
+    settings = resolve_settings(loaded, methods or [], metrics, judges, full=full, **common, **more)
     check_usable(external, loaded, in_random_order(source, seed), settings)
     work = AuditWork(loaded, source, settings, external)
     return run_audit(work, out, Execution(), progress)

@@ -166,7 +166,7 @@ def read_chat(file: str) -> list[dict[str, str]]:
         raise HeedfulError(f"{file} is not JSON", str(error), shape) from None
     ok = isinstance(messages, list) and messages and all(_is_message(message) for message in messages)
     if not ok:
-        raise HeedfulError(f"{file} holds no chat messages", "", shape)
+        raise HeedfulError(f"{file} contains no chat messages", "", shape)
     return [{"role": message["role"], "content": message["content"]} for message in messages]
 
 
@@ -231,7 +231,7 @@ def _every(seconds: float) -> Report:
 
 
 def counted() -> Callable[[int, int], str]:
-    """ "34/100 rows, about 5 s left": of one count at a time, by its own pace since it began; nothing where
+    """ "34/100, about 5 s left": of one count at a time, by its own pace since it began; nothing where
     nothing is counted."""
     began, first, before = time.monotonic(), 0, (0, 0)
 
@@ -242,7 +242,7 @@ def counted() -> Callable[[int, int], str]:
         before = (done, total)
         if total <= 1:
             return ""
-        return f"{done:,}/{total:,} rows{time_left(done - first, total - first, time.monotonic() - began)}"
+        return f"{done:,}/{total:,}{time_left(done - first, total - first, time.monotonic() - began)}"
 
     return told
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from heedful._version import __version__
 from heedful.cli import threads
@@ -21,6 +22,8 @@ from heedful.cli.commands.features import app as features_app
 from heedful.cli.commands.generate import generate
 from heedful.cli.commands.heads import app as heads_app
 from heedful.cli.commands.lab import app as lab_app
+from heedful.cli.commands.methods import methods
+from heedful.cli.commands.metrics import metrics
 from heedful.cli.commands.report import report
 from heedful.cli.commands.serve import serve
 from heedful.cli.commands.steer import steer
@@ -31,20 +34,27 @@ from heedful.core.errors import HeedfulError
 # Typer brings click along inside itself or beside itself, depending on its version.
 UsageMistake: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
-app = typer.Typer(name="heedful", rich_markup_mode=None, pretty_exceptions_enable=False)
-app.add_typer(zoo_app, name="zoo")
-app.add_typer(heads_app, name="heads")
-app.add_typer(features_app, name="features")
-app.add_typer(lab_app, name="lab")
-app.command()(explain)
-app.command()(audit)
-app.command()(attention)
+# in the order in which people need them: first explain and trust, then what is there, then research
+ORDER = (
+    *("explain", "audit", "report", "serve"),
+    *("methods", "metrics", "doctor", "zoo"),
+    *("attention", "heads", "trial", "generate", "features", "steer", "lab"),
+)
+
+
+class CommandsInOrder(typer.core.TyperGroup):
+    """Typer lists commands before groups; the help lists all of them in ORDER."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx), key=ORDER.index)
+
+
+app = typer.Typer(name="heedful", cls=CommandsInOrder, rich_markup_mode=None, pretty_exceptions_enable=False)
+for command in (explain, audit, report, serve, methods, metrics, doctor, attention, generate, steer):
+    app.command()(command)
 app.command(cls=TrialCommand)(trial)
-app.command()(steer)
-app.command()(serve)
-app.command()(generate)
-app.command()(doctor)
-app.command()(report)
+for name, group in (("zoo", zoo_app), ("heads", heads_app), ("features", features_app), ("lab", lab_app)):
+    app.add_typer(group, name=name)
 
 
 def _version(wanted: bool) -> bool:
@@ -60,7 +70,7 @@ def start(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Explain transformer models and see which explanation to heed.
+    """Explain transformer models, and find out which explanation to trust.
 
     \b
     heedful explain "the service is not bad"
@@ -68,6 +78,8 @@ def start(
     heedful attention "the service is not bad" --html heads.html
     heedful generate "Once upon a time" --all
     heedful doctor zoo:sentiment
+
+    Options and more examples of a command: heedful COMMAND --help
     """
 
 

@@ -10,87 +10,108 @@ import typer
 option, argument = typer.Option, typer.Argument
 
 # shared
-Model = Annotated[str, option("--model", "-m", metavar="MODEL", help="zoo:NAME, a folder or a hub id.")]
-ModelName = Annotated[str, argument(metavar="MODEL", help="zoo:NAME, a folder or a hub id.")]
-AsJson = Annotated[bool, option("--json", help="Print one JSON document and nothing else.")]
-Seed = Annotated[int, option(help="Seed of everything that draws.")]
-Pickle = Annotated[bool, option("--allow-pickle", help="Load pickle weights. They can run code: trust them.")]
-Html = Annotated[Path | None, option(metavar="FILE", help="Write a self-contained HTML page.")]
-RUN = "A run folder: of --save or --out of a command, or under --runs of heedful serve."
+MODEL = "zoo:NAME (see heedful zoo list), a model folder, or a Hugging Face id."
+PICKLE = "Load pickle weights. Pickle files can run code. Use only for files you trust."
+Model = Annotated[str, option("--model", "-m", metavar="MODEL", help=MODEL)]
+ModelName = Annotated[str, argument(metavar="MODEL", help=MODEL)]
+AsJson = Annotated[bool, option("--json", help="Print the result as one JSON document.")]
+Seed = Annotated[int, option(help="Random seed.")]
+Pickle = Annotated[bool, option("--allow-pickle", help=PICKLE)]
+Html = Annotated[Path | None, option(metavar="FILE", help="Write the report as one HTML file.")]
+RUN = "A folder written by --out, or inside the --runs folder of heedful serve."
 Folder = Annotated[Path, argument(metavar="RUN", help=RUN)]
 
 # of many texts
-Texts = Annotated[Path, argument(metavar="FILE", help="Texts: .csv, .tsv, .jsonl or .parquet.")]
-TextColumn = Annotated[str, option(metavar="NAME", help="Column of the texts.")]
-SkipOrCut = Annotated[
-    Literal["error", "truncate"], option(help="A text too long: skip it and tell, or cut it.")
-]
-CONTEXT = "Tokens read at once. Default: 128, or the model's window if smaller."
+Texts = Annotated[Path, argument(metavar="FILE", help="File with the texts: .csv, .tsv, .jsonl or .parquet.")]
+TextColumn = Annotated[str, option(metavar="NAME", help="Column with the texts.")]
+LABELS = "Column with the true labels."
+LabelColumn = Annotated[str | None, option(metavar="NAME", help=LABELS)]
+RATIONALES = (
+    "Column with the words people marked as the reason, as JSON: 0 or 1 per word, or [start, end] spans."
+)
+RationaleColumn = Annotated[str | None, option(metavar="NAME", help=RATIONALES)]
+LONG_OF_MANY = "Texts longer than the model can read: skip and report them, or cut them."
+SkipOrCut = Annotated[Literal["skip", "truncate"], option(help=LONG_OF_MANY)]
+FirstTexts = Annotated[int | None, option(min=1, metavar="N", help="Use the first N texts only.")]
+CONTEXT = "Tokens per model input. Default: 128, or the model's limit if that is smaller."
 Context = Annotated[int | None, option(min=1, metavar="N", help=CONTEXT)]
-Engine = Annotated[Literal["local", "ray"], option(help="This process, or a Ray cluster.")]
-ADDRESS = "Ray cluster address. Default: start one here."
+Engine = Annotated[Literal["local", "ray"], option(help="Run in this process, or on a Ray cluster.")]
+ADDRESS = "Address of the Ray cluster. Default: start one on this machine."
 Address = Annotated[str | None, option(metavar="HOST:PORT", help=ADDRESS)]
-Workers = Annotated[int | None, option(min=1, metavar="N", help="ray: how many. Default: one per CPU.")]
+Workers = Annotated[
+    int | None, option(min=1, metavar="N", help="Number of Ray workers. Default: one per CPU.")
+]
 
 # explain
-Text = Annotated[str | None, argument(metavar="TEXT", help="The text; - or nothing reads standard input.")]
-Pair = Annotated[str | None, option(metavar="TEXT", help="Second text, for models of text pairs.")]
-Chat = Annotated[str | None, option(metavar="FILE", help="Chat messages (JSON) instead of a text.")]
-METHODS = "Repeat it, or separate by commas; all: all except expensive methods. Default: one of each kind."
+Text = Annotated[
+    str | None, argument(metavar="TEXT", help="The text. - or no argument reads standard input.")
+]
+Pair = Annotated[str | None, option(metavar="TEXT", help="Second text, for models that read two texts.")]
+Chat = Annotated[str | None, option(metavar="FILE", help="JSON file with chat messages, instead of TEXT.")]
+METHODS = (
+    "Method to run (see heedful methods). Repeat, or separate by commas. all: all except expensive ones. "
+    "Default: one or two of each kind."
+)
 Methods = Annotated[list[str] | None, option("--method", metavar="METHOD", help=METHODS)]
-TARGET = "A label, its index, or a token. Default: the prediction."
+TARGET = "What to explain: a label, its index, or a token. Default: the prediction."
 Target = Annotated[str | None, option(metavar="LABEL", help=TARGET)]
-CONTRAST = "Explain the target (or the --sequence) rather than this one."
+CONTRAST = "Explain why the target (or --sequence) and not this label or text."
 Contrast = Annotated[str | None, option(metavar="LABEL", help=CONTRAST)]
 Position = Annotated[
-    int | None, option(metavar="N", help="Language models: explain the token at this place.")
+    int | None, option(metavar="N", help="Language models: explain the token at this position.")
 ]
 Sequence = Annotated[str | None, option(metavar="TEXT", help="Language models: explain this continuation.")]
-GIVEN = "Language models: already written after the text, and read with it."
+GIVEN = "Language models: text that the model has already written after TEXT."
 Given = Annotated[str | None, option(metavar="TEXT", help=GIVEN)]
-Unit = Annotated[Literal["word", "token", "sentence"], option(help="What is removed as one piece.")]
-Operator = Annotated[str | None, option(metavar="HOW", help="How: delete, mask, swap, unk, pad or mean.")]
-PARAM = "A parameter of one method, e.g. lime.samples=64; repeatable. A wrong name lists those there are."
+UNIT = "What is removed, and scored, as one piece."
+Unit = Annotated[Literal["word", "token", "sentence"], option(help=UNIT)]
+OPERATOR = "How words are removed: delete, mask, swap, unk, pad or mean. Default: the model's first."
+Operator = Annotated[str | None, option(metavar="HOW", help=OPERATOR)]
+PARAM = "A parameter of a method, for example lime.samples=64. Repeatable. See heedful methods NAME."
 Params = Annotated[list[str] | None, option("--param", metavar="METHOD.NAME=VALUE", help=PARAM)]
-BUDGET = "Most model inputs that all methods together may run."
-Budget = Annotated[int | None, option(min=1, metavar="ROWS", help=BUDGET)]
-EVIDENCE = "Weigh the methods on this text, beside random orders."
+BUDGET = "Limit on the model inputs of all methods together."
+Budget = Annotated[int | None, option(min=1, metavar="N", help=BUDGET)]
+EVIDENCE = "Compare each method with random orders of the words on this text."
 Evidence = Annotated[bool, option("--evidence/--no-evidence", help=EVIDENCE)]
-DRAWS = "Random orders of the evidence. Default: enough for a test where that is cheap, else 20."
+DRAWS = "Number of random orders. Default: as many as a test needs if that is cheap, else 20."
 Draws = Annotated[int | None, option(min=19, metavar="N", help=DRAWS)]
-SAE = "A dictionary of the model: which of its features fired. heedful features train; or zoo:lm."
+SAE = "Also show which features of this SAE are active: a folder of heedful features train, or zoo:lm."
 Features = Annotated[str | None, option("--features", metavar="SAE", help=SAE)]
-Long = Annotated[Literal["error", "truncate", "window"], option(help="A text longer than the model reads.")]
-Save = Annotated[Path | None, option(metavar="FOLDER", help="Keep the run, for heedful report.")]
-AuditRun = Annotated[
-    Path | None,
-    option("--audit", metavar="RUN", help="Run folder of an audit of this model, to follow its advice."),
-]
-DryRun = Annotated[bool, option("--dry-run", help="Say what each method would cost; explain nothing.")]
+LONG = "A text longer than the model can read: stop, cut it, or read it in windows."
+Long = Annotated[Literal["error", "truncate", "window"], option(help=LONG)]
+SAVE = "Save the result in this folder; heedful report opens it."
+Save = Annotated[Path | None, option("--out", metavar="FOLDER", help=SAVE)]
 MORE = "More with -v; all of it in a report with --html FILE."
-VERBOSE = "Show everything: all tables, costs, and how it was made."
-Verbose = Annotated[bool, option("--verbose", "-v", help=VERBOSE)]
-Quiet = Annotated[bool, option("--quiet", "-q", help="Nothing on standard error but errors.")]
+Verbose = Annotated[bool, option("--verbose", "-v", help="Print everything: all tables, cost and notes.")]
+ADVICE = "Run folder of an audit of this model: show and use the method that it recommends."
+AuditRun = Annotated[Path | None, option("--audit", metavar="RUN", help=ADVICE)]
+DryRun = Annotated[bool, option("--dry-run", help="Only print what each method would cost.")]
+Quiet = Annotated[bool, option("--quiet", "-q", help="Print no progress and no notes.")]
 AsCsv = Annotated[bool, option("--csv", help="Print CSV: one line per method and word.")]
 
 # generate
-Prompt = Annotated[str | None, argument(metavar="PROMPT", help="How it begins; - or nothing reads stdin.")]
+Prompt = Annotated[
+    str | None,
+    argument(metavar="PROMPT", help="The text to continue. - or no argument reads standard input."),
+]
 Strategies = Literal["greedy", "sample", "temperature", "top-k", "top-p", "beam"]
 Strategy = Annotated[Strategies, option(help="How the next token is chosen.")]
-Every = Annotated[bool, option("--all", help="Every strategy, side by side.")]
-MaxNewTokens = Annotated[int, option(min=1, help="Tokens to write at most.")]
-WARMTH = "Below 1 sharper, above 1 flatter. Default: 0.7; 1 for top-k and top-p."
+Every = Annotated[bool, option("--all", help="Show the result of every strategy.")]
+MaxNewTokens = Annotated[int, option(min=1, help="Maximum number of tokens to write.")]
+WARMTH = "Below 1: likely tokens more often. Above 1: more random. Default: 0.7; for top-k and top-p 1."
 Temperature = Annotated[float | None, option(metavar="T", help=WARMTH)]
-TopK = Annotated[int, option(min=1, help="top-k: sample from the k likeliest tokens.")]
-TopP = Annotated[float, option(min=0, max=1, help="top-p: from the likeliest that hold this much.")]
-WHY = "Explain every token that is written, by this method; repeatable."
+TopK = Annotated[int, option(min=1, help="top-k: sample from the k most likely tokens.")]
+TopP = Annotated[
+    float, option(min=0, max=1, help="top-p: sample from the most likely tokens with this total probability.")
+]
+WHY = "Explain every written token with this method. Repeatable."
 Why = Annotated[list[str] | None, option("--why", metavar="METHOD", help=WHY)]
-WHY_BUDGET = "--why: most model inputs that all methods together may run, a token."
-WhyBudget = Annotated[int | None, option("--budget", min=1, metavar="ROWS", help=WHY_BUDGET)]
-Beams = Annotated[int, option(min=1, help="beam: continuations kept at every step.")]
+WHY_BUDGET = "--why: limit on the model inputs per token, all methods together."
+WhyBudget = Annotated[int | None, option("--budget", min=1, metavar="N", help=WHY_BUDGET)]
+Beams = Annotated[int, option(min=1, help="beam: number of continuations kept at each step.")]
 
 # zoo
-ZooName = Annotated[str, argument(metavar="NAME", help="A name of heedful zoo list, with or without zoo:.")]
-ZooNames = Annotated[list[str] | None, argument(metavar="NAME...", help="Names of heedful zoo list.")]
-ZooAll = Annotated[bool, option("--all", help="Every model of the zoo.")]
-Force = Annotated[bool, option("--force", help="Again, even if it is already here.")]
+ZooName = Annotated[str, argument(metavar="NAME", help="A name from heedful zoo list.")]
+ZooNames = Annotated[list[str] | None, argument(metavar="NAME...", help="Names from heedful zoo list.")]
+ZooAll = Annotated[bool, option("--all", help="All models of the zoo.")]
+Force = Annotated[bool, option("--force", help="Download again, even if it is already here.")]

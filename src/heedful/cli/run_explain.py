@@ -20,14 +20,14 @@ from heedful.cli.console import (
     write,
 )
 from heedful.cli.threads import fit_threads
-from heedful.comparisons.audit_advice import advice_of, check_same_model
+from heedful.comparisons.audit_advice import advice_of, with_advice
 from heedful.comparisons.execute import execute
 from heedful.comparisons.internals import with_features
 from heedful.comparisons.planning import Plan, plan
 from heedful.comparisons.result import Comparison
 from heedful.core import registry
 from heedful.core.command_line import param_value
-from heedful.core.defaults import DEFAULT_METHODS
+from heedful.core.defaults import ALL, DEFAULT_METHODS
 from heedful.core.errors import HeedfulError
 from heedful.core.numbers import duration
 from heedful.core.phrases import left_out
@@ -101,25 +101,20 @@ def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
     names = [name.strip() for part in wish.methods for name in part.split(",") if name.strip()]
     if wish.methods and not names:
         raise HeedfulError("no method was named", fix=f"Known: all, {', '.join(registry.explainers())}")
-    every = names == ["all"]
-    names = [] if every else names
-    for name in names:
-        registry.get(name)  # a misspelt method is told before the model is loaded
+    for name in names if names != [ALL] else []:
+        registry.get(name)  # a misspelt method is an error before the model is loaded
     target = {key: value for key, value in wish.target.items() if value is not None}
     audit = None if wish.audit is None else advice_of(wish.audit)
     with progress_bar(f"loading {wish.model}", quiet):
         model: Model = heedful.load(wish.model, allow_pickle=wish.allow_pickle)
         fit_threads(model)
+        chosen = with_advice(model, ALL if names == [ALL] else names or None, audit)
         able = [s.method for s in registry.support(model) if s.ok]
-        if audit is not None:
-            check_same_model(audit, model)
-        wanted = list(dict.fromkeys([*DEFAULT_METHODS, *([audit.use] if audit and audit.use else [])]))
-        names = names or ([] if every else [name for name in wanted if name in able])
-        params = _params(wish, names or able)
+        params = _params(wish, _running(chosen, able))
         made = plan(
             model,
             wish.text,
-            names or None,
+            chosen,
             target or None,
             wish.unit,
             wish.seed,
@@ -135,6 +130,13 @@ def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
     given |= {"audit": audit.settings()} if audit is not None else {}
     given |= {"allow_pickle": True} if wish.allow_pickle else {}
     return replace(made, settings={**made.settings, **given})
+
+
+def _running(chosen: list[str] | str | None, able: list[str]) -> list[str]:
+    """Methods that an option may set parameters of."""
+    if isinstance(chosen, list):
+        return chosen
+    return able if chosen == ALL else [name for name in DEFAULT_METHODS if name in able]
 
 
 def run(wish: ExplainRequest, out: OutputChoice | None = None) -> Comparison:

@@ -1,6 +1,6 @@
 """The command that runs now, as one would type it again: the model and every option that was given.
 
-Where the result goes (--html, --save, --out, --json, ...) is left to the reader: it does not change it.
+Where the result goes (--html, --out, --json, ...) is left to the reader: it does not change it.
 """
 
 from __future__ import annotations

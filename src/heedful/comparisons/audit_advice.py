@@ -6,7 +6,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from heedful.core import registry
 from heedful.core.advice import Advice
+from heedful.core.defaults import DEFAULT_METHODS
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
 
@@ -20,6 +22,17 @@ def advice_of(audit: Any) -> Advice:
         raise HeedfulError("audit is not an audit", fix="Give a run folder or the result of heedful.audit")
     made: Advice = advice()
     return made
+
+
+def with_advice(model: Model, methods: Any, advice: Advice | None) -> Any:
+    """The methods to run: the recommended one joins the usual ones. Refuses the audit of another model."""
+    if advice is None:
+        return methods
+    check_same_model(advice, model)
+    if methods is not None or not advice.use or advice.use in DEFAULT_METHODS:
+        return methods
+    able = [support.method for support in registry.support(model) if support.ok]
+    return [name for name in (advice.use, *DEFAULT_METHODS) if name in able]
 
 
 def check_same_model(advice: Advice, model: Model) -> None:

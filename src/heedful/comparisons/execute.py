@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from heedful.comparisons.audit_advice import advice_of, check_same_model
+from heedful.comparisons.audit_advice import advice_of, with_advice
 from heedful.comparisons.internals import Explained, internals_of, with_features
 from heedful.comparisons.planning import Piece, Plan, plan
 from heedful.comparisons.result import Comparison
@@ -61,40 +61,76 @@ def explain(
     *,
     long: str = "error",
     params: Mapping[str, Mapping[str, Any]] | None = None,
-    evidence: bool | Iterable[str] | None = None,
+    evidence: bool | Iterable[str] = True,
     draws: int | None = None,
     features: Any = None,
     audit: Any = None,
     progress: Report | None = None,
     keep_partial: bool = True,
 ) -> Comparison:
-    """Explain one prediction with several methods, side by side.
+    """Explain one prediction with several methods.
 
-    methods   names, or None for every method the model supports except expensive ones (a pass per token or
-              more); `random`, the control, is always there
-    target    None (the prediction), a label, an index, a token, or a mapping (see heedful.models.targets)
-    unit      "word", "token" or "sentence": what is removed as one by the methods that remove
-    budget    most model inputs that all methods together may run, passes with gradients included
-    long      what to do with a text longer than the model reads: "error", "truncate" or "window"
-    params    parameters by method, e.g. {"occlusion": {"operator": "delete"}}
-    evidence  weigh the methods on this text: True (comprehensiveness and sufficiency), names of metrics, or
-              False; None: when every method runs
-    draws     random orders beside which the methods are weighed; None: as many as a test of all of them takes
-              if that costs at most a third of what they ask for, else 20
-    features  a heedful.SAE of the model: its features that are active on the text, with their effects
-    audit     the result or the run folder of an audit of this model: its recommendation is shown first
-    progress  called with a heedful.core.progress.Step as rows are run
-    keep_partial   after Ctrl-C, return what is finished, with a warning (twice within two seconds raises
-              KeyboardInterrupt all the same); False: raise at once, as a loop over texts may want
+    The result also has the method `random`, whose scores mean nothing: a method that is no better than it
+    should not be trusted.
+
+    Parameters
+    ----------
+    model
+        What `heedful.load` returns, or anything it takes.
+    text
+        A text, a pair of texts, or a list of chat messages.
+    methods
+        Names of methods. None: seven usual ones (`heedful.core.defaults`). "all": every method that the model
+        supports, except expensive ones.
+    target
+        What to explain: a label, an index, a token, or a mapping such as `{"label": "a", "contrast": "b"}`
+        ("a rather than b"). None: the prediction.
+    unit
+        What is removed and scored as one piece: "word", "token" or "sentence".
+    seed
+        Random seed.
+    budget
+        The largest number of model inputs that all methods together may use. None: no limit.
+    long
+        What to do with a text that is too long for the model: "error", "truncate" or "window".
+    params
+        Parameters per method, such as `{"occlusion": {"operator": "delete"}}`.
+    evidence
+        Test the methods on this text by removing words: True, False, or names of metrics.
+    draws
+        Number of random orders to compare the methods with. None: chosen by cost.
+    features
+        A `heedful.SAE` of this model. Its active features and their effects are added to the result.
+    audit
+        The result of `heedful.audit` for this model, or its run folder. The method that it recommends is
+        shown first.
+    progress
+        A function that is called with a `heedful.core.progress.Step` during the work.
+    keep_partial
+        After Ctrl-C, return the finished methods with a warning. False: raise KeyboardInterrupt.
+
+    Returns
+    -------
+    Comparison
+        A mapping from method name to `Attribution`.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> comparison = heedful.explain("zoo:sentiment", "The food was great", methods=["occlusion", "lime"])
+    >>> list(comparison)
+    ['occlusion', 'lime', 'random']
+    >>> comparison.target.name
+    'positive'
+    >>> comparison["occlusion"].top(1)[0].text
+    'great'
     """
     session = model if isinstance(model, Session) else Session(load(model))
     advice = None if audit is None else advice_of(audit)
-    if advice is not None:
-        check_same_model(advice, session.model)
     planned = plan(
         session.model,
         text,
-        methods,
+        with_advice(session.model, methods, advice),
         target,
         unit,
         seed,

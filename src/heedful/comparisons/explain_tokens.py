@@ -38,17 +38,49 @@ def explain_each(
     progress: Report | None = None,
     keep_partial: bool = True,
 ) -> list[Comparison]:
-    """Explain every token a language model writes after a text: one `Comparison` a token.
+    """Explain every token that a language model writes after a text.
 
-    For a causal model the text of the k-th comparison holds the tokens written before; for an
-    encoder-decoder it is the text that was read, and `Attribution.written` scores the tokens written before.
-    `Comparison.input_shares` says how much of each method's scores lies on the text.
+    For a causal model, the text of the k-th result includes the tokens written before. For an
+    encoder-decoder, `Attribution.written` has their scores.
 
-    continuation     what to explain, text or token ids; None lets the model write (greedily)
-    max_new_tokens   how much it writes then, at most
-    budget           most rows a token
-    keep_partial     after Ctrl-C, return the tokens that are finished, with a warning
-    The rest is as in `heedful.explain`.
+    Parameters
+    ----------
+    model
+        A language model: what `heedful.load` returns, or anything it takes.
+    text
+        The prompt: a text or a list of chat messages.
+    methods
+        Names of methods. None: every method the model supports, except expensive ones.
+    unit
+        "word", "token" or "sentence".
+    seed
+        Random seed.
+    budget
+        The largest number of model inputs per token. None: no limit.
+    continuation
+        The continuation to explain, as text or token ids. None: the model writes it (greedily).
+    max_new_tokens
+        The largest number of tokens that the model writes.
+    long
+        What to do with a text that is too long: "error" or "truncate".
+    params
+        Parameters per method.
+    progress
+        A function that is called with a `heedful.core.progress.Step` during the work.
+    keep_partial
+        After Ctrl-C, return the finished tokens with a warning. False: raise KeyboardInterrupt.
+
+    Returns
+    -------
+    list of Comparison
+        One comparison per token.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> tokens = heedful.explain_each("zoo:lm", "The king", methods=["grad-x-input"], max_new_tokens=2)
+    >>> [comparison.target.label for comparison in tokens]
+    [' of', ' the']
     """
     model = load(model)
     if model.kind not in GENERATORS or not isinstance(model, TokenModel):
@@ -58,6 +90,7 @@ def explain_each(
     shared, pieces = SharedGeneration(model, x, answer), steps(model, x, answer)
     wanted = methods if methods is None or isinstance(methods, str) else tuple(methods)
     common: dict[str, Any] = {"params": params, "progress": progress, "keep_partial": False}
+    common["evidence"] = False  # of every token it would cost many times what the methods do
     comparisons: list[Comparison] = []
     try:
         for k, (piece, target) in enumerate(pieces):

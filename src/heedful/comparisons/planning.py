@@ -29,6 +29,7 @@ from heedful.comparisons.single_text import (
     rows_per_order,
 )
 from heedful.core import registry
+from heedful.core.defaults import ALL, CONTROL, DEFAULT_METHODS
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable, Model
 from heedful.core.phrases import EXPENSIVE
@@ -101,6 +102,11 @@ class Plan(NotebookRepr):
         """Of all methods together."""
         rows = self._together({e.name: float(self.rows[e.name][1]) for e in self.chosen}) + self.weighing
         return int(rows if self.budget is None else min(rows, self.budget))
+
+    @property
+    def likely_rows(self) -> float:
+        """Of all methods together, without the evidence: between the fewest and the most of each."""
+        return self._together({name: math.sqrt(least * most) for name, (least, most) in self.rows.items()})
 
     @property
     def weighing(self) -> int:
@@ -178,20 +184,59 @@ def plan(
     *,
     long: str = "error",
     params: Mapping[str, Mapping[str, Any]] | None = None,
-    evidence: bool | Iterable[str] | None = None,
+    evidence: bool | Iterable[str] = True,
     draws: int | None = None,
     timed: bool = True,
 ) -> Plan:
-    """What `heedful.explain` would do with the same arguments, and about what it would cost.
+    """Estimate the cost of `heedful.explain` before you run it.
 
-    timed   run a few rows to time a long run better
+    The parameters are those of `heedful.explain`, and `timed`.
+
+    Parameters
+    ----------
+    model
+        What `heedful.load` returns, or anything it takes.
+    text
+        A text, a pair of texts, or a list of chat messages.
+    methods
+        Names of methods. None: every method the model supports, except expensive ones.
+    target
+        What to explain. None: the prediction.
+    unit
+        "word", "token" or "sentence".
+    seed
+        Random seed.
+    budget
+        The largest number of model inputs that all methods together may use. None: no limit.
+    long
+        What to do with a text that is too long: "error", "truncate" or "window".
+    params
+        Parameters per method.
+    evidence
+        Whether the methods are tested on this text, as in `heedful.explain`.
+    draws
+        Number of random orders to compare the methods with. None: chosen by cost.
+    timed
+        Run a few model inputs to estimate the time of a long run. False: count model inputs only.
+
+    Returns
+    -------
+    Plan
+        Model inputs and seconds per method. `print(plan)` shows a table.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> plan = heedful.plan("zoo:sentiment", "The food was great", methods=["occlusion", "grad-l2"])
+    >>> plan
+    <heedful.Plan of 3 methods: up to 6 model inputs>
     """
     started = time.perf_counter()
     _check_numbers(seed, budget)
     model, params = load(model), _read_params(params)
     chosen, skipped = _choose(model, methods)
-    metrics = _metrics(model, methods, evidence)
-    _check_params(model, chosen, params, named=methods is not None)
+    metrics = _metrics(model, evidence)
+    _check_params(model, chosen, params, named=methods not in (ALL, [ALL]))
     x = model.encode(text, long)
     x.units(unit)  # refuses an unknown unit before any work
     pieces = _pieces(x, model.window)
@@ -203,7 +248,7 @@ def plan(
     settings: dict[str, Any] = {"seed": seed, "unit": unit, "long": long, "budget": budget}
     settings |= {} if draws is None else {"draws": _checked_draws(draws)}
     settings |= {"versions": versions(), "params": {name: dict(given) for name, given in params.items()}}
-    settings |= {"methods": None if methods is None else [entry.name for entry in chosen]}
+    settings |= {"methods": _named(methods, chosen)}
     settings |= {"evidence": list(metrics), **_spelled(text, target)}
     if not isinstance(text, str | TextInput):
         settings["text"] = text  # a pair or a chat, which the joined text does not tell
@@ -217,7 +262,7 @@ def plan(
         chosen=chosen,
         skipped=skipped,
         own=own,
-        named=methods is not None,
+        named=methods is not None and methods not in (ALL, [ALL]),
         prediction=prediction,
         settings=settings,
         seconds_per_row=a_row,
@@ -226,7 +271,14 @@ def plan(
     )
     if not timed or made.seconds <= LONG or budget is not None:
         return made
-    return replace(made, seconds_per_row=_in_a_batch(made))
+    return replace(made, seconds_per_row=seconds_in_batch(made))
+
+
+def _named(methods: Any, chosen: list[Explainer]) -> list[str] | str | None:
+    """As it was asked for: None (the usual ones), "all", or names."""
+    if methods is None:
+        return None
+    return ALL if methods in (ALL, [ALL]) else [entry.name for entry in chosen]
 
 
 def _spelled(text: Any, target: Any) -> dict[str, Any]:
@@ -260,8 +312,8 @@ def _read_params(params: Any) -> dict[str, Mapping[str, Any]]:
     return dict(given)
 
 
-def _in_a_batch(made: Plan) -> float:
-    """Seconds a row takes among others. Where that would take long itself, rows alone are as quick."""
+def seconds_in_batch(made: Plan) -> float:
+    """Seconds per model input when several run together; of one alone where measuring would take long."""
     (x, _), alone = made.pieces[0], made.seconds_per_row
     count = min(TIMED, len(x.units("word")), int(2 / alone))
     if count < 4 or "values" not in made.model.capabilities:
@@ -273,26 +325,27 @@ def _in_a_batch(made: Plan) -> float:
 
 
 def _choose(model: Model, methods: Any) -> tuple[list[Explainer], dict[str, str]]:
-    """(methods to run, method -> why not). Asked for by name, an unsupported method is an error."""
-    if methods is None:
+    """(methods to run, method -> why not). A method that was named and is not supported is an error."""
+    if methods is None or methods in (ALL, [ALL]):
         support = registry.support(model)
-        skipped = {s.method: s.why for s in support if not s.ok}
         able = [registry.get(s.method) for s in support if s.ok]
+        if methods is None:
+            chosen = [entry for entry in able if entry.name in (*DEFAULT_METHODS, CONTROL)]
+            return chosen, {s.method: s.why for s in support if not s.ok and s.method in DEFAULT_METHODS}
+        skipped = {s.method: s.why for s in support if not s.ok}
         skipped |= {entry.name: EXPENSIVE for entry in able if entry.expensive}
         return [entry for entry in able if not entry.expensive], skipped
     names = [methods] if isinstance(methods, str) else list(methods) if isinstance(methods, Iterable) else []
     if not names or not all(isinstance(name, str) for name in names):
-        raise HeedfulError("no method was named", fix=f"Known: {', '.join(registry.explainers())}")
-    chosen = [registry.get(name) for name in dict.fromkeys([*names, "random"])]
+        raise HeedfulError("no method was named", fix=f"Known: all, {', '.join(registry.explainers())}")
+    chosen = [registry.get(name) for name in dict.fromkeys([*names, CONTROL])]
     for entry in chosen:
         model.require(entry.needs, entry.name)
     return chosen, {}
 
 
-def _metrics(model: Model, methods: Any, evidence: Any) -> tuple[str, ...]:
-    """By which metrics to weigh: unless told, by two when every method runs."""
-    if evidence is None:
-        evidence = methods is None
+def _metrics(model: Model, evidence: Any) -> tuple[str, ...]:
+    """The metrics of the evidence: two, unless others are named."""
     if isinstance(evidence, bool):
         return METRICS if evidence and "values" in model.capabilities else ()
     names = (evidence,) if isinstance(evidence, str) else tuple(evidence)

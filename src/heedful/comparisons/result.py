@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -15,15 +15,46 @@ from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
 from heedful.core.evidence import Evidence
+from heedful.core.exports import frame_of, plot_of
 from heedful.core.input import Input
 from heedful.core.internals import Internals
 from heedful.core.result import StoredResult
 from heedful.core.target import Target
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
 
 @dataclass(frozen=True, repr=False)
 class Comparison(StoredResult, Mapping[str, Attribution]):
-    """Several methods on one prediction: a mapping from method name to `Attribution`."""
+    """Several methods on one prediction: a mapping from method name to `Attribution`.
+
+    Parameters
+    ----------
+    attributions
+        The results of the methods.
+    model
+        Facts about the model: name, kind, prediction.
+    settings
+        How it was made: seed, unit, versions.
+    skipped
+        Methods without a result, and the reasons.
+    evidence
+        How well the scores agree with the measured effects of removing words on this text.
+    internals
+        Measured effects of removing words, a summary of attention, and active features.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> comparison = heedful.explain("zoo:sentiment", "The food was great", methods=["occlusion", "grad-l2"])
+    >>> comparison["occlusion"].top(1)[0].text
+    'great'
+    >>> methods, values = comparison.agreement("kendall")
+    >>> values.shape
+    (3, 3)
+    """
 
     kind: ClassVar[str] = "comparison"
     store: ClassVar[str] = "heedful.comparisons.run_folder"
@@ -61,10 +92,12 @@ class Comparison(StoredResult, Mapping[str, Attribution]):
 
     @property
     def x(self) -> Input:
+        """The text as the model reads it."""
         return self.attributions[0].x
 
     @property
     def target(self) -> Target:
+        """The number that is explained."""
         return self.attributions[0].target
 
     def input_shares(self) -> dict[str, float | None]:
@@ -85,6 +118,14 @@ class Comparison(StoredResult, Mapping[str, Attribution]):
         """One line per method and word, under one header."""
         tables = [attribution.to_csv() for attribution in self.attributions]
         return tables[0] + "".join(table.split("\n", 1)[1] for table in tables[1:])
+
+    def to_frame(self, unit: str = "") -> DataFrame:
+        """A pandas table, one row per method and unit; by default the unit that was explained."""
+        return frame_of(self, unit=unit)
+
+    def plot(self, top: int = 40) -> Figure:
+        """A matplotlib figure: words × methods, shaded; the `top` strongest words of a long text."""
+        return plot_of(self, top=top)
 
 
 def matrix(comparison: Comparison, measure: str = "kendall", k: int = 5) -> tuple[list[str], Floats]:

@@ -31,7 +31,7 @@ FORMAT = 1
 
 
 FILES = ("comparison.json", "scores.parquet")
-HINT = "A run folder is written by: heedful explain TEXT --save FOLDER"
+HINT = "A run folder is written by: heedful explain TEXT --out FOLDER"
 
 
 def _scores_to_dict(item: Attribution) -> dict[str, Any]:
@@ -198,7 +198,7 @@ def load_attribution(folder: Path) -> Attribution:
     comparison = load_comparison(folder)
     if len(comparison) != 1:
         raise HeedfulError(
-            f"{folder} holds {len(comparison)} explanations, not one",
+            f"{folder} contains {len(comparison)} explanations, not one",
             fix="Open it with heedful.Comparison.load",
         )
     return comparison.attributions[0]

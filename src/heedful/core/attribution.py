@@ -7,20 +7,47 @@ import io
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from heedful.core.arrays import Floats
 from heedful.core.cost import Cost
+from heedful.core.exports import frame_of, plot_of
 from heedful.core.input import NEVER, Input
 from heedful.core.result import NotebookRepr, StoredResult
 from heedful.core.target import Target
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
 
 @dataclass(frozen=True)
 class UnitScore(NotebookRepr):
-    """A unit of the input, such as a word, with its score: the sum over its atoms."""
+    """A word, token or sentence with its score: the sum over its tokens.
+
+    Parameters
+    ----------
+    text
+        The characters.
+    score
+        Its score.
+    stderr
+        Standard error of the score. None: the method does not sample.
+    start
+        First character in the text.
+    end
+        Character after the last.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> item = heedful.explain("zoo:sentiment", "The food was great", methods=["occlusion"])["occlusion"]
+    >>> word = item.words()[3]
+    >>> word.text, word.start, word.end
+    ('great', 13, 18)
+    """
 
     text: str
     score: float
@@ -31,10 +58,28 @@ class UnitScore(NotebookRepr):
 
 @dataclass(frozen=True)
 class Written(NotebookRepr):
-    """Scores of the tokens the model had already written before the one that is explained.
+    """Scores of the tokens that a model had already written before the token that is explained.
 
-    An encoder-decoder's start token is none of them. `same_scale` is false where the scores cannot be
-    compared with those of the text, so that no share of the two says anything.
+    The start token of an encoder-decoder is not among them.
+
+    Parameters
+    ----------
+    x
+        The written tokens, as an input of their own.
+    scores
+        One score per token.
+    stderr
+        Standard errors. None: the method does not sample.
+    same_scale
+        Whether the scores can be compared with those of the text.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> import numpy as np
+    >>> x = heedful.load("zoo:lm").encode(" of the")
+    >>> len(heedful.Written(x, np.zeros(len(x))).scores) == len(x)
+    True
     """
 
     x: Input  # what was written, as a text of its own
@@ -51,11 +96,53 @@ class Written(NotebookRepr):
 
 @dataclass(frozen=True, repr=False)
 class Attribution(StoredResult):
-    """One method's answer: signed scores, one per token, with standard errors where the method samples.
+    """The scores of one method for one prediction, one score per token.
 
-    `signed` says what the scores mean: signed scores push towards (+) or away from (-) the target;
-    unsigned ones (norms, attention) only say how much, so no sign is ever shown for them.
-    `written` scores what the target says was already written; None where nothing was, or the method cannot.
+    Signed scores push towards (+) or away from (-) the target. Unsigned scores, such as norms and attention,
+    only say how much a token matters.
+
+    Parameters
+    ----------
+    x
+        The text as the model reads it.
+    target
+        The number that is explained.
+    scores
+        One score per token.
+    method
+        Name of the method.
+    params
+        Parameters of the method.
+    stderr
+        Standard errors of the scores, for methods that sample. None: the method does not sample.
+    output
+        The value of the target for this text.
+    base
+        The value of the target for the baseline. None: the method has no baseline.
+    signed
+        Whether the sign of a score has a meaning.
+    cost
+        Model inputs, tokens and time that were used.
+    notes
+        Remarks of the method.
+    fitted_by
+        Removal operators whose model inputs the method used. None: not known.
+    written
+        Scores of tokens that the model had already written. None: there were none, or the method cannot
+        score them.
+    over
+        What the scores belong to: "token" for texts.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> item = heedful.explain("zoo:sentiment", "The food was great", methods=["occlusion"])["occlusion"]
+    >>> [word.text for word in item.words()]
+    ['The', 'food', 'was', 'great']
+    >>> item.top(1)[0].text
+    'great'
+    >>> item.to_frame().columns[:4].tolist()
+    ['method', 'part', 'index', 'text']
     """
 
     kind: ClassVar[str] = "attribution"
@@ -141,3 +228,11 @@ class Attribution(StoredResult):
             numbers = ["" if math.isnan(value) else repr(value) for value in (word.score, error)]
             writer.writerow([self.method, word.text, word.start, word.end, *numbers])
         return out.getvalue()
+
+    def to_frame(self, unit: str = "word") -> DataFrame:
+        """A pandas table, one row per unit: method, part, index, text, start, end, score, stderr, signed."""
+        return frame_of(self, unit=unit)
+
+    def plot(self, unit: str = "word", top: int = 20) -> Figure:
+        """A matplotlib figure: one bar per unit, the `top` strongest in reading order."""
+        return plot_of(self, unit=unit, top=top)

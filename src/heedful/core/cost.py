@@ -12,8 +12,27 @@ from heedful.core.result import NotebookRepr
 
 @dataclass(frozen=True)
 class Cost(NotebookRepr):
-    """What an explanation cost. Rows are model inputs: `forwards` asked for, `unique` really run after
-    duplicates and remembered rows were taken out."""
+    """What an explanation cost.
+
+    Parameters
+    ----------
+    forwards
+        Model inputs that were requested.
+    backwards
+        Model inputs with a backward pass.
+    unique
+        Model inputs that were really run. Duplicates and cached inputs are not run again.
+    tokens
+        Tokens that were read.
+    seconds
+        Time in the model.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> heedful.Cost(forwards=10, unique=8) + heedful.Cost(forwards=5, unique=5)
+    Cost(forwards=15, backwards=0, unique=13, tokens=0, seconds=0.0)
+    """
 
     forwards: int = 0
     backwards: int = 0

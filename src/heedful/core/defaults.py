@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-CONTROL = "random"  # the method that knows nothing, beside which the others stand
+CONTROL = "random"  # the method that knows nothing, with which the others are compared
 
 
 # What runs when no method is named: one of each kind, few enough to read together; --method all runs more.
@@ -17,10 +17,26 @@ DEFAULT_METHODS = (
 )
 
 
+ALL = "all"  # every method that the model supports, expensive ones left out
 MIN_TEXTS = 10  # below which a verdict claims nothing
 MIN_COMPARED_TEXTS = 20  # below which nothing is claimed between methods
 
-AUDIT_METRICS = ("comprehensiveness", "sufficiency", "aopc", "insertion", "monotonicity", "infidelity")
+# A quick audit, which is the default: the first QUICK_METHOD_COUNT of these that the model supports. They are
+# cheap and of different kinds: leave one out, gradients, attention (what people look at first), a local fit.
+QUICK_METHODS = (
+    "occlusion",
+    "integrated-gradients",
+    "attention-avg",
+    "lime",
+    "kernel-shap",
+    "grad-x-input",
+    "attention-rollout",
+)
+QUICK_METHOD_COUNT = 4
+QUICK_METRICS = ("comprehensiveness", "sufficiency")  # one per family of the verdict, the cheapest of each
+
+# A full audit: every method that is not expensive, these metrics, and a search for the best order of words.
+FULL_METRICS = ("comprehensiveness", "sufficiency", "aopc", "insertion", "monotonicity", "infidelity")
 ENGINES = ("local", "ray")
 
 HOST = "127.0.0.1"

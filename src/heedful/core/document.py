@@ -41,7 +41,8 @@ class Headline:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A paragraph: plain, or one of "answer" (stands out), "soft" (an explanation) and "quote" (a text)."""
+    """A paragraph: plain, or one of "answer" (stands out), "prose" (space above it, in the terminal too),
+    "soft" (an explanation) and "quote" (a text)."""
 
     text: Inline
     style: str = ""

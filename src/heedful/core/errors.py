@@ -4,7 +4,25 @@ from __future__ import annotations
 
 
 class HeedfulError(Exception):
-    """A user's mistake or a model's limit, told in one line. The CLI prints it and exits with code 2."""
+    """A mistake that you can fix, or something a model cannot do, in one line.
+
+    The command line prints it and exits with code 2.
+
+    Parameters
+    ----------
+    what
+        What happened.
+    why
+        The reason.
+    fix
+        What to do next.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> print(heedful.HeedfulError("no such file", "texts.csv is missing", "Check the name"))
+    no such file: texts.csv is missing. Check the name.
+    """
 
     def __init__(self, what: str, why: str = "", fix: str = "") -> None:
         self.what, self.why, self.fix = what, why, fix

@@ -22,7 +22,48 @@ class MeasuredValue:
 
 @dataclass(frozen=True)
 class Evidence(NotebookRepr):
-    """What n texts say about one method by one metric, under one removal operator ("" where none is used)."""
+    """The result of one metric for one method, over one or more texts.
+
+    Parameters
+    ----------
+    metric
+        Name of the metric.
+    operator
+        How words were removed. "": the metric removes none.
+    method
+        Name of the method.
+    value
+        Mean value of the method.
+    control
+        Mean value of random scores.
+    best
+        Mean of the best value that was found.
+    skill
+        (value - control) / (best - control). 0 is random, 1 is the best found.
+    interval
+        95 % interval of the skill, over texts. (nan, nan) for one text.
+    n
+        Number of texts.
+    chance
+        The smallest and the largest value of random scores, means over texts.
+    circular
+        The method was fitted by the same removal operator, so this number does not judge it.
+    orders
+        For one text: the values of the random scores.
+    better
+        Whether "high" or "low" values are good.
+    family
+        The part of the verdict that the metric belongs to. "": none.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> texts = ["The food was great", "The service was bad"]
+    >>> audit = heedful.audit("zoo:sentiment", texts, methods=["occlusion"], metrics=["comprehensiveness"])
+    >>> evidence = audit.table[0]
+    >>> evidence.metric, evidence.n, evidence.value > evidence.control
+    ('comprehensiveness', 2, True)
+    """
 
     metric: str
     operator: str

@@ -27,7 +27,30 @@ NEVER = -1  # owner of an atom that is never removed, such as a special token
 
 @dataclass(frozen=True, eq=False)
 class Units(NotebookRepr, Sequence[Atoms]):
-    """A partition of the atoms of an input. As a sequence it gives the atoms of each unit, in their order."""
+    """An input divided into words, tokens or sentences.
+
+    As a sequence it gives the tokens of each unit.
+
+    Parameters
+    ----------
+    name
+        "word", "token" or "sentence".
+    labels
+        The text of each unit.
+    regions
+        The characters (start, end) of each unit.
+    owner
+        Per token: the number of its unit, or -1 for special tokens, which are never removed.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> units = heedful.load("zoo:sentiment").encode("The food was great").units("word")
+    >>> units.labels
+    ('The', 'food', 'was', 'great')
+    >>> units[0]
+    [1]
+    """
 
     name: str  # "token", "word", "sentence"
     labels: tuple[str, ...]
@@ -82,7 +105,20 @@ class Units(NotebookRepr, Sequence[Atoms]):
 
 
 class Input(NotebookRepr):
-    """What a model reads. Two inputs are equal when their content and its encoding are."""
+    """What a model reads. Two inputs are equal if their content and their encoding are equal.
+
+    `TextInput` is the input of text models.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> model = heedful.load("zoo:sentiment")
+    >>> x = model.encode("The food was great")
+    >>> isinstance(x, heedful.Input), x.raw
+    (True, 'The food was great')
+    >>> x == model.encode("The food was great")
+    True
+    """
 
     modality: ClassVar[str]
     atom: ClassVar[str]  # what its finest parts are called: "token"

@@ -1,59 +1,49 @@
-"""What a lab leaves behind: sentences, tables, figures and claims, in the order they were made.
+"""The result of a lab: sentences, tables, figures and claims, in the order they were made.
 
-A claim is a sentence that held or failed, with the number it rests on. Its number has a 95 % interval, or the
-range of all numbers if the sentence is about every one, or is exact: arithmetic, in which nothing was drawn.
+A claim is a sentence that holds or fails, with the number it is based on. The number has a 95 % interval, or
+the range of all numbers if the sentence is about every one, or is exact: arithmetic without random numbers.
 A report holds when all its claims do. Needs neither torch nor the lab: a saved report opens anywhere.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from heedful.core.document import Figure, Paragraph
+from heedful.core.exports import frame_of, frames_of
 from heedful.core.result import StoredResult
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+FIGURE_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")  # of its file
 SLACK = 1e-9  # of rounding, between a value and the end of its interval
 
-
-Cell = str | int | float | None
-
-
-@dataclass(frozen=True)
-class Paragraph:
-    """A paragraph."""
-
-    text: str
+Value = str | int | float | None
 
 
 @dataclass(frozen=True)
-class Table:
+class NumberTable:
     """Rows of numbers and words; numbers keep all their digits until they are shown."""
 
     title: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-
-
-@dataclass(frozen=True)
-class Figure:
-    """An image as SVG text, written as NAME.svg."""
-
-    name: str
-    svg: str
-    caption: str
+    rows: tuple[tuple[Value, ...], ...]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What was to be shown, and whether it was. Every seed ends in the same sentences, with other digits."""
+    """A tested sentence and whether it holds. Every seed gives the same sentences, with other digits."""
 
     sentence: str
     value: float
     holds: bool
     interval: tuple[float, float] | None = None  # None: exact
-    against: float | None = None  # the control the value is read by
+    against: float | None = None  # the control the value is compared with
     control: str = ""  # what that is, in a few words
 
     def __post_init__(self) -> None:
@@ -72,12 +62,35 @@ class Claim:
         return self.interval is None
 
 
-Part = Paragraph | Table | Figure | Claim
+Part = Paragraph | NumberTable | Figure | Claim
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class LabReport(StoredResult):
-    """The result of `heedful.run_lab`."""
+    """The result of `heedful.run_lab`: text, tables, figures and claims.
+
+    Parameters
+    ----------
+    lab
+        Name of the lab.
+    title
+        Its title.
+    cite
+        The paper or book.
+    parts
+        Paragraphs, tables, figures and claims, in order.
+    settings
+        How it was run: fast, seed, seconds, versions.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> report = heedful.run_lab("attention-by-hand", fast=True)
+    >>> report
+    <heedful.LabReport of attention-by-hand: All 8 claims hold.>
+    >>> report.to_frame()["holds"].all()
+    np.True_
+    """
 
     kind: ClassVar[str] = "lab"
     store: ClassVar[str] = "heedful.io.lab_folder"
@@ -90,24 +103,35 @@ class LabReport(StoredResult):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
+        """The claims, in order."""
         return tuple(part for part in self.parts if isinstance(part, Claim))
 
     @property
-    def tables(self) -> tuple[Table, ...]:
-        return tuple(part for part in self.parts if isinstance(part, Table))
+    def tables(self) -> tuple[NumberTable, ...]:
+        """The tables, in order."""
+        return tuple(part for part in self.parts if isinstance(part, NumberTable))
 
     @property
     def figures(self) -> tuple[Figure, ...]:
+        """The figures, in order."""
         return tuple(part for part in self.parts if isinstance(part, Figure))
+
+    def to_frame(self) -> DataFrame:
+        """The claims as a pandas table: sentence, value, interval, control, whether it held."""
+        return frame_of(self)
+
+    def to_frames(self) -> dict[str, DataFrame]:
+        """The tables of the lab by title, as pandas tables."""
+        return frames_of(self)
 
     @property
     def holds(self) -> bool:
-        """Whether every claim held."""
+        """Whether every claim holds."""
         return all(claim.holds for claim in self.claims)
 
     @property
     def answer(self) -> str:
-        """The claims counted, in a sentence."""
+        """How many claims hold, in a sentence."""
         count, kept = len(self.claims), sum(claim.holds for claim in self.claims)
         if kept == count:
             return "Its claim holds." if count == 1 else f"All {count} claims hold."

@@ -116,7 +116,7 @@ class Model:
     def _not_offered(self, capability: str) -> HeedfulError:
         return HeedfulError(
             f"{self.name}, a {self.kind}, cannot do this",
-            f"it takes {CAPABILITIES[capability]}",
+            f"that needs {CAPABILITIES[capability]}",
             f"See what it offers: heedful doctor {self.name}",
         )
 

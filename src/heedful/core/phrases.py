@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-EXPENSIVE = "it takes many passes, so it runs when named"  # why a method is left out of all
+EXPENSIVE = "it is expensive, so it runs only when named"  # why a method is not among all
 
 
 def listed(names: Sequence[str]) -> str:

@@ -13,19 +13,51 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Target(NotebookRepr):
-    """Which number is explained. `score` maps the model's logits to one scalar a row.
+    """The number that is explained.
 
-    kind        logits it reads     the number
-    class       (n, C)              logit of class `index` (single label)
-    label       (n, C)              logit of label `index` (multi-label: no softmax between labels)
-    regression  (n, C)              output `index`
-    token       (n, V)              logit of token `index` at `position`, or after the tokens `given`
-    sequence    (n, L, V)           sum of log-probabilities of the tokens `sequence`
-    margin      (n, C) or (n, V)    logit of `index` less the largest other: positive while it is predicted
+    `heedful.explain` makes a target from a label or a token. You rarely make one yourself.
 
-    `contrast` turns it into "A rather than B": the difference of the two logits. For a sequence that is
-    `contrast_sequence`, the difference of the two sums: the model reads every row twice, and the logits are
-    (2n, L, V), those with A first; L is the longer of the two.
+    The kinds, and the logits that they read:
+
+        class       (n, C)              logit of class `index` (one label per text)
+        label       (n, C)              logit of label `index` (several labels per text)
+        regression  (n, C)              output `index`
+        token       (n, V)              logit of token `index` at `position`, or after the tokens `given`
+        sequence    (n, L, V)           sum of log-probabilities of the tokens `sequence`
+        margin      (n, C) or (n, V)    logit of `index` minus the largest other logit
+
+    With a contrast it is "A rather than B": the difference of the two logits. For sequences it is the
+    difference of the two sums: the model reads every input twice, and the logits are (2n, L, V), those with
+    A first; L is the length of the longer one.
+
+    Parameters
+    ----------
+    kind
+        One of the kinds above.
+    index
+        The class, label, output or token.
+    label
+        Its name.
+    position
+        For a token: its position in the text.
+    sequence
+        For a sequence: the token ids.
+    contrast
+        The index of B in "A rather than B".
+    contrast_label
+        The name of B.
+    given
+        Token ids that the model has already written after the text.
+    contrast_sequence
+        For sequences: the token ids of B.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> heedful.Target("class", index=1, label="positive").name
+    'positive'
+    >>> heedful.Target("class", 1, "positive", contrast=0, contrast_label="negative").name
+    'positive rather than negative'
     """
 
     kind: str
@@ -40,6 +72,7 @@ class Target(NotebookRepr):
 
     @property
     def contrasted(self) -> bool:
+        """Whether it is "A rather than B"."""
         return self.contrast is not None or bool(self.contrast_sequence)
 
     @property
@@ -74,5 +107,6 @@ class Target(NotebookRepr):
 
     @property
     def name(self) -> str:
+        """The label, and what it is contrasted with."""
         label = self.label or f"{self.kind} {self.index}"
         return f"{label} rather than {self.contrast_label}" if self.contrasted else label

@@ -15,11 +15,58 @@ from heedful.core.target import Target
 
 @dataclass(frozen=True)
 class Trace(NotebookRepr):
-    """What one forward and backward of the user's own model shows.
+    """What one forward and one backward pass of a model give. Gradient and attention methods read it.
 
-    Q is T for self-attention; a single-query layer (one-layer classifier) has Q = 1.
-    `readout[q]` is the share of the answer read at query position q, found from the gradient of the target
-    with respect to the last hidden states: all on [CLS], all on the last token, or spread by a mean pool.
+    T is the number of tokens, d the width, H the number of heads, A the number of answer tokens, W the
+    number of tokens that were already written. Q is T for self-attention; a layer with a single query has Q
+    = 1.
+
+    Parameters
+    ----------
+    x
+        The text as the model reads it.
+    target
+        The number that is explained.
+    output
+        Its value.
+    embeds
+        Embeddings, (T, d).
+    grad_embeds
+        Gradients of the target by the embeddings, (T, d).
+    attentions
+        Attention weights, one (H, Q, T) per layer.
+    grad_attentions
+        Their gradients, one (H, Q, T) per layer.
+    readout
+        Share of the answer that is read at each query position, (Q,). It comes from the gradient by the last
+        hidden states.
+    hidden
+        Hidden states, one (T, d) per layer, if requested.
+    cross
+        Encoder-decoders: cross-attention, one (H, A, T) per layer.
+    grad_cross
+        Its gradients.
+    decoder_attentions
+        Encoder-decoders: attention of the decoder, one (H, A, A) per layer.
+    grad_decoder_attentions
+        Its gradients.
+    notes
+        Remarks.
+    written
+        The tokens that were already written.
+    written_embeds
+        Their embeddings, (W, d).
+    grad_written
+        The gradients by them, (W, d).
+
+    Examples
+    --------
+    >>> import heedful
+    >>> model = heedful.load("zoo:sentiment")
+    >>> x = model.encode("The food was great")
+    >>> trace = model.trace(x, model.target(x))
+    >>> len(trace.attentions), tuple(trace.attentions[0].shape)
+    (4, (4, 6, 6))
     """
 
     x: Input

@@ -100,7 +100,7 @@ def _wave(wave: list[Any], given: dict[str, Any], workers: int) -> Iterator[Any]
     except ray.exceptions.RayError as error:
         reason = str(error).strip().splitlines()[-1]
         raise HeedfulError(
-            "Ray could not go on", reason, "What is done is kept: run the same command again"
+            "Ray stopped", reason, "What is done is kept: run the same command again to resume"
         ) from error
 
 

@@ -1,20 +1,21 @@
-"""Anchors: the shortest set of words that, kept, holds the prediction whatever happens to the others.
+"""Anchors: the shortest set of words that keeps the prediction, whatever happens to the other words.
 
     perturb     every unit outside the anchor A is removed with probability 1/2, independently
     precision   prec(A) = P(prediction unchanged | A kept)
     coverage    cov(A) = P(A happens to be kept) = 2^-|A|, exactly, under that law
 
-Among anchors with prec(A) >= threshold (with confidence 1 - delta) the one with the largest coverage, so the
-shortest. Sizes are tried in turn; at each, KL-LUCB (Kaufmann & Kalyanakrishnan 2013) finds the `beam` most
-precise extensions of the last beam with as few rows as it can; each is then sampled until surely in or out.
-Bounds of the search are the true Kullback-Leibler ones (bisection to convergence).
+Of all anchors with prec(A) >= threshold (with confidence 1 - delta) the one with the largest coverage is
+returned, which is the shortest. The search goes from small to large sets. At each size, KL-LUCB (Kaufmann &
+Kalyanakrishnan 2013) finds the `beam` most precise extensions of the last beam with as few model inputs as
+possible. Each is then sampled until it is certainly above or below the threshold. The bounds are true
+Kullback-Leibler bounds (bisection to convergence).
 
-The rows that chose the rule flatter it, so they do not judge it: up to CHECK rows (at least a quarter of
-`samples`) are drawn afresh for the precision that is reported, with its Clopper-Pearson interval of level
-1 - delta, or every way to remove the rest is tried where these are fewer. A small budget gives fewer rows to
-both: the rule may then be longer or shorter than need be, the interval is wide, and a note says so.
+The samples that chose the anchor would overestimate its precision. So the reported precision, with its
+Clopper-Pearson interval of level 1 - delta, comes from new samples: up to CHECK_ROWS, at least a quarter of
+`samples`, or all possible removals if these are fewer. With a small budget the anchor may be longer or
+shorter than necessary and the interval is wide; a note says so.
 
-Cost: 3 rows at least, 1 + `samples` at most. Needs: values and a class to keep.
+Cost: at least 3 model inputs, at most 1 + `samples`. Needs: values and a class to keep.
 Ribeiro, Singh & Guestrin 2018.
 """
 
@@ -128,10 +129,10 @@ def anchors(
     beam: int = 4,
     samples: int = 4000,
 ) -> Attribution:
-    """The shortest set of words that keeps the prediction: score 1 inside the anchor, 0 outside.
+    """The shortest set of words that keeps the prediction: score 1 for words in the set, 0 for the others.
 
-    Limitations: The anchor holds for texts with words replaced or removed as the sampler does; for other
-    texts nothing was tried. An anchor of the whole text says only that the prediction is fragile.
+    Limitations: The result holds for texts in which words are removed or replaced as here; other texts
+    were not tried. If the anchor is the whole text, it only says that the prediction is fragile.
     """
     if not (0 < delta < 1 and 0 < threshold <= 1 and beam >= 1 and samples >= MIN_SAMPLES):
         raise HeedfulError(
@@ -149,7 +150,7 @@ def anchors(
     if not sampler.holds(np.ones((1, len(units)), dtype=bool))[0]:
         raise HeedfulError(
             f"{q.target.label!r} is not what the model predicts for this text",
-            "an anchor holds a prediction in place",
+            "an anchor keeps a prediction the same",
             "Leave out the target, or name the predicted label",
         )
     arm = find(sampler, threshold, delta, beam)
@@ -205,7 +206,7 @@ def _margin(q: Question) -> Target:
     if target.kind == "label":
         return target  # multi-label: the logit itself
     raise HeedfulError(
-        "anchors need a class to hold in place", f"a {target.kind} has none", "Use occlusion or lime instead"
+        "anchors need a predicted class", f"a {target.kind} has none", "Use occlusion or lime instead"
     )
 
 

@@ -1,18 +1,18 @@
-"""Attention flow: the most that can flow from where the answer is read down to each token, when the attention
-weights (residual stream included) are pipes of that capacity.
+"""Attention flow: the maximum flow from the position where the answer is read to each token, if the attention
+weights (including the residual stream) are pipes of that capacity.
 
-    graph      one node a token and layer; edge (l, i) -> (l - 1, j) has capacity Ahat^l_ij, the matrices of
+    graph      one node per token and layer; edge (l, i) -> (l - 1, j) has capacity Ahat^l_ij, the matrices of
                attention-rollout; a source feeds the read-out positions by their share of the answer
-    score(j)   maximum flow from the source to input token j, one problem a token, then divided by their sum
-               over the text; what was already written is divided by the same number
+    score(j)   maximum flow from the source to input token j, one problem per token, divided by their sum over
+               the text; tokens that were written before are divided by the same number
 
-Rollout is a feasible flow, so an undivided flow is at least the rollout. In deep models many tokens reach the
-bound set by the source alone: they tie, and a note says how many.
+Rollout is a feasible flow, so the flow before division is at least the rollout. In deep models many tokens
+reach the limit set by the source alone. They tie, and a note says how many.
 
-Solver: heedful.stats.rollout_math, exact but for rounding at 2^-30.
+Solver: heedful.stats.rollout_math, exact except for rounding at 2^-30.
 
-Cost: the trace, and one maximum flow a token: in all 2 s for 128 tokens and 12 layers, 16 s for 256, minutes
-for 512. More tokens than `limit` are refused.
+Cost: the trace, and one maximum flow per token: 2 s in total for 128 tokens and 12 layers, 16 s for 256,
+minutes for 512. Texts with more than `limit` tokens give an error.
 Needs: attentions.
 
 Abnar & Zuidema, Quantifying Attention Flow in Transformers, ACL 2020.
@@ -38,7 +38,7 @@ def flows(trace: Trace, limit: int = 128) -> tuple[Floats, Floats, tuple[str, ..
     layers = steps(trace)
     if (size := layers[0].shape[1]) > limit:
         raise HeedfulError(
-            f"attention-flow solves one maximum flow a token, and there are {size:,}",
+            f"attention-flow solves one maximum flow per token, and there are {size:,}",
             f"time grows with their cube, and the limit is {limit:,}",
             f"Ask for it with limit={size}, or use attention-rollout",
         )
@@ -61,10 +61,11 @@ def flows(trace: Trace, limit: int = 128) -> tuple[Floats, Floats, tuple[str, ..
     properties=("symmetric",),
 )
 def attention_flow(q: Question, *, limit: int = 128) -> Attribution:
-    """Maximum flow from where the answer is read to each token, with attention weights as capacities.
+    """Maximum flow from the position where the answer is read to each token, with attention weights as
+    capacities.
 
-    Limitations: It inherits attention's blindness to values, and counts paths that carry nothing. On long
-    texts flows even out and the ranking follows position.
+    Limitations: Like all attention, it ignores the value vectors, so it counts paths that carry nothing.
+    On long texts the flows become equal and the ranking follows the position.
     """
     trace = q.trace()
     text, written, notes = flows(trace, limit)

@@ -1,4 +1,4 @@
-"""Optimus: of all the ways to turn attention maps into scores, the one that best predicts removals.
+"""Optimus: of all ways to turn attention maps into scores, the one that best predicts the effect of removals.
 
     maps       layers {mean, product (last layer leftmost), each} x heads {mean, each}          (Q, T) each
     readings   from: the read-out's row    to: the read-out's column    mean and max of each column
@@ -7,14 +7,14 @@
                ties share the larger rank; a zero weight counts -|delta_t| / rank_t
     score      w of the configuration with the largest RFT for this text and this target (mode "label")
 
-delta is on the target's own scale (the logit). BERT has 14 x 13 x 4 = 728 configurations. Where the queries
-are not the tokens (cross-attention, a pooling query) there is no column to read and no product to take; in
-causal maps the last token's column holds nothing but itself and is left out.
-Special tokens are never removed, so they are not judged and score zero.
+delta is on the scale of the target (the logit). BERT has 14 x 13 x 4 = 728 configurations. If the queries are
+not the tokens (cross-attention, a pooling query), there are no columns and no product. In causal maps the
+column of the last token contains only itself and is left out.
+Special tokens are never removed, so they have no effect to predict and score zero.
 
-Circular by construction: removal picked the configuration, so removal metrics flatter it. A note says so.
+Circular by construction: removals chose the configuration, so removal metrics flatter it. A note says so.
 
-Cost: the trace, and T + 1 rows, once; every configuration is then free. Needs: attentions, values.
+Cost: the trace, and T + 1 model inputs for all configurations together. Needs: attentions, values.
 
 Mylonas, Mollas & Tsoumakas, An Attention Matrix for Every Decision, DMKD 2023.
 """
@@ -108,10 +108,10 @@ def rft(weights: Floats, deltas: Floats) -> float:
     rows=lambda x, target, p: len(x.units(x.atom)) + 2,
 )
 def attention_optimus(q: Question) -> Attribution:
-    """The layers, heads and reading of attention that best predict what removing each token does.
+    """The choice of layers, heads and kind of attention that best predicts the effect of removing each token.
 
-    Limitations: It is chosen by what removal does on this very text, so removal metrics flatter it: they are
-    circular for it. On short texts it fits noise.
+    Limitations: It is chosen by the effect of removals on this same text, so removal metrics are circular
+    for it. On short texts it fits noise.
     """
     q, trace = replace(q, unit=q.x.atom), q.trace()
     places = [atoms[0] for atoms in q.x.units(q.unit)]

@@ -1,18 +1,18 @@
-"""Attention rollout: how much of each token is in the position the answer is read from, if every layer mixed
-tokens by its attention weights and nothing else.
+"""Attention rollout: the share of each token in the position where the answer is read, if every layer only
+mixed tokens by its attention weights.
 
     Ahat^l = row-normalise(mean_h A_h^l + I)         the residual stream counts as much as the heads together
-    S = Ahat^N ... Ahat^1                            rows are queries, so the last layer stands leftmost
+    S = Ahat^N ... Ahat^1                            rows are queries, so the last layer is leftmost
     score = readout . S                              [CLS], the last token, or positions by their share
 
-Encoder-decoders: one system over answer and text tokens together. Encoder layers mix the text; in each
-decoder layer self-attention mixes the answer as above, then cross-attention C leaves every answer token half
-of what it was and gives it half of the encoder's end states: (x + sum_t C_t e_t) / 2. Rows over both still
-sum to one; the scores are the parts of the text and of what was already written, and a note says how much the
-rest of the answer kept, the start token. A layer with fewer
-queries than tokens (a pooling query) has no residual stream to add: its weights are taken as they are.
+Encoder-decoders: one system of answer and text tokens. Encoder layers mix the text. In each decoder layer,
+self-attention mixes the answer as above; then cross-attention C keeps half of every answer token and adds
+half of the encoder's output: (x + sum_t C_t e_t) / 2. Rows over answer and text together still sum to one.
+The scores are the parts of the text and of the tokens that were written before; a note says how much is left
+on the rest of the answer, the start token. A layer with fewer queries than tokens (a pooling query) has no
+residual stream; its weights are used as they are.
 
-Cost: one forward and backward, shared with every other method that reads the trace. Needs: attentions.
+Cost: one forward and backward, shared with all methods that use the trace. Needs: attentions.
 
 Abnar & Zuidema, Quantifying Attention Flow in Transformers, ACL 2020.
 """
@@ -119,10 +119,10 @@ def answer_of_trace(
     properties=("symmetric",),
 )
 def attention_rollout(q: Question) -> Attribution:
-    """Attention multiplied through all layers, residual stream included: what the answer is made of.
+    """Attention multiplied through all layers, including the residual stream.
 
-    Limitations: It treats a layer as attention plus identity and ignores values, norms and the feed-forward
-    part, where much of the computation is. The same for every class.
+    Limitations: It treats a layer as attention plus identity. It ignores values, norms and the
+    feed-forward part, where much of the computation happens. It is the same for every class.
     """
     trace = q.trace()
     total = rolled(trace)

@@ -1,20 +1,20 @@
-"""Gradient x attention relevance: attention that the target feels, carried through the layers.
+"""Gradient x attention relevance: attention weighted by the gradient, accumulated through the layers.
 
     Abar = mean_h (dA * A)^+                      dA = gradient of the target with respect to the weights A
     self-attention       R <- R + Abar R          R starts as I, last layer leftmost
     decoder self         R_aa <- R_aa + Abar R_aa,  R_at <- R_at + Abar R_at        a: answer, t: text
     cross-attention      R_at <- R_at + Rbar_aa^T Abar Rbar_tt,     Rbar = I + row-normalise(R - I)
     score                readout . (R - I), for encoder-decoders readout . R_at
-    already written      readout . (R_aa - I)
+    written before       readout . (R_aa - I)
 
-Rows of R - I that are all zero stay zero in Rbar (0 / 0). The I that every position starts with is left out
-of the score: it is the same for every target, and would put the last token of a decoder first whatever it
-says (the authors' code overwrites that entry of [CLS] too). A pooling query has no I to begin with.
+Rows of R - I that are all zero stay zero in Rbar (0 / 0). The score leaves out the I that every position
+starts with: it is the same for every target, and it would always rank the last token of a decoder first (the
+authors' code overwrites this entry of [CLS], too). A pooling query has no I.
 
-Cost: one forward and backward, shared with every other method that reads the trace.
+Cost: one forward and backward, shared with all methods that use the trace.
 Needs: attentions (with gradients).
 
-`felt` is Abar of one layer, `relevance` the score of a whole trace, real or made by hand.
+`felt` is Abar of one layer; `relevance` is the score of a whole trace, from a model or made by hand.
 
 Chefer, Gur & Wolf, Generic Attention-model Explainability, ICCV 2021.
 """
@@ -84,10 +84,10 @@ def relevances(trace: Trace) -> tuple[Tensor, Tensor]:
     properties=("symmetric",),
 )
 def chefer(q: Question) -> Attribution:
-    """Attention weighted by the target's gradient, positive part, carried through all layers.
+    """Positive part of attention times the target's gradient, accumulated through all layers.
 
-    Limitations: Negative contributions are thrown away, so a word that speaks against the target looks
-    unimportant. Saturated attention has no gradient and gets no relevance.
+    Limitations: Negative contributions are dropped, so a word against the target looks unimportant.
+    Saturated attention has no gradient and gets no relevance.
     """
     trace = q.trace()
     scores, written = relevances(trace)

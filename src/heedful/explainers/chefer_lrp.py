@@ -1,17 +1,17 @@
-"""Gradient x relevance: attention weights judged by layer-wise relevance propagation and by the gradient.
+"""Gradient x relevance: relevance of attention weights (layer-wise relevance propagation) times the gradient.
 
-    cam^l = mean_h (dA_h^l * R^{A_h^l})^+      dA: the target's gradient; R^A: relevance
-    (heedful.models.relevance_rules) C = (I + cam^N) ... (I + cam^1)            last layer leftmost, rows not
-    normalised score = readout . (C - I)                  the I every position starts with says nothing about
-    the target
+    cam^l = mean_h (dA_h^l * R^{A_h^l})^+      dA: the target's gradient
+                                               R^A: relevance (heedful.models.relevance_rules)
+    C = (I + cam^N) ... (I + cam^1)            last layer leftmost, rows not normalised
+    score = readout . (C - I)                  the I that every position starts with is left out
 
-The authors' code overwrites the [CLS] entry, which C - I leaves at what really arrived there. Published
-variants that start at the last layer or normalise rows are not this formula. R / Z magnifies rounding where Z
-is near zero: on a float32 MiniLM scores came out within 4 % of the largest of their float64 values.
+The authors' code overwrites the [CLS] entry; C - I keeps the relevance that really arrived there. Published
+variants that start at the last layer or normalise rows are other formulas. R / Z magnifies rounding errors
+where Z is near zero: on MiniLM, float32 scores differed from float64 scores by at most 4 % of the largest.
 
-Cost: the trace, and a forward and backward under the rules. Needs: attentions, and relevance: a classifier
-built of operations that have rules (linear, LayerNorm, GELU, ReLU, tanh, softmax, matmul, add), as BERT,
-RoBERTa, DistilBERT and their kin are. Others are refused.
+Cost: the trace, and one forward and backward with the rules. Needs: attentions, and relevance: a classifier
+that is built from operations with rules (linear, LayerNorm, GELU, ReLU, tanh, softmax, matmul, add), such as
+BERT, RoBERTa and DistilBERT. For other models the method is skipped.
 
 Chefer, Gur & Wolf, Transformer Interpretability Beyond Attention Visualization, CVPR 2021.
 """
@@ -49,10 +49,10 @@ def rolled(cams: list[Tensor]) -> Tensor:
     rows=lambda x, target, p: 2,
 )
 def chefer_lrp(q: Question) -> Attribution:
-    """Relevance of attention weights times their gradient, positive part, multiplied through the layers.
+    """Positive part of attention relevance times its gradient, multiplied through the layers.
 
-    Limitations: The rules conserve relevance by construction whether or not the model works that way; the
-    positive part alone is kept. What biases and norms receive is lost to the words.
+    Limitations: The rules conserve relevance by construction, whether or not the model works that way.
+    Only the positive part is kept. The relevance that goes to biases and norms is lost.
     """
     trace = q.trace()
     with q.spend(1):

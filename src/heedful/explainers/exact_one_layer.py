@@ -1,18 +1,18 @@
-"""Exact explanations of a one-layer softmax attention classifier: no sampling, no limit of many rows.
+"""Exact explanations of a one-layer softmax attention classifier, without sampling.
 
 With u_t = W_l v_t (a scalar: the target's read-out of value t) and ubar = sum_s alpha_s u_s, mean over heads:
 
     gradient-exact  d f/d e_t = alpha_t W_v^T W_l^T + alpha_t (u_t - ubar) W_k^T q / sqrt(d_att)
                               + 1[t = CLS] W_q^T sum_s alpha_s (u_s - ubar) k_s / sqrt(d_att)
-    lime-exact      LIME's coefficients with endlessly many rows, for any bandwidth
+    lime-exact      LIME's coefficients for infinitely many samples, for any bandwidth
     shapley-exact   Shapley values; they sum to f(text) - f(every word unknown)
 
-The last two play with words (or tokens, sentences); an absent one is replaced, in place, by the unknown-word
-token (operator "unk"). They explain the logit, to which heads add up; a contrast is one more read-out.
-Cost: no model row; O(K d n_x n_p) arithmetic in float64. Needs: one-layer.
+The last two remove words (or tokens, sentences): a removed word is replaced by the unknown-word token
+(operator "unk"). They explain the logit, which is a sum over heads; a contrast is one more read-out.
+Cost: no model inputs; O(K d n_x n_p) arithmetic in float64. Needs: one-layer.
 
-`games` gives the heads of a text as games N(z) / D(z) (heedful.stats.ratio_game), for whoever wants other
-values of them; `gradient` is the closed form at any embeddings.
+`games` gives the heads of a text as games N(z) / D(z) (heedful.stats.ratio_game), if you need other values of
+them; `gradient` is the closed form at any embeddings.
 
 Lopardo, Precioso & Garreau 2024 (model and gradient; the query path of CLS is added here); Mardaoui &
 Garreau 2021 (LIME's limit); Owen 1972 (Shapley values by coin tosses).
@@ -87,10 +87,10 @@ def gradient(module: OneLayerClassifier, target: Target, e: Tensor) -> tuple[Ten
     properties=("gradient-x-input", "unused", "symmetric"),
 )
 def gradient_exact(q: Question, *, reduce: str = "x-input") -> Attribution:
-    """The gradient in closed form, as gradient x input ("x-input") or the mean of its coordinates ("avg").
+    """The gradient in closed form, times the input ("x-input") or as the mean over dimensions ("avg").
 
-    Limitations: Exact for the gradient, which is itself a local thing: what the gradient misses (saturation,
-    words that work together) is missed exactly.
+    Limitations: It is exact for the gradient, and it has the same limits as the gradient: saturation, and
+    words that act together.
     """
     if reduce not in ("x-input", "avg"):
         raise HeedfulError(f"unknown reduction {reduce!r}", fix='Use "x-input" or "avg"')
@@ -109,7 +109,7 @@ def games(model: Model, x: Input, target: Target, unit: str) -> list[RatioGame]:
         raise HeedfulError(f"{model.name} has no unknown-word token", "an absent word is replaced by it")
     if any(0 in group for group in groups):
         raise HeedfulError(
-            "the first token of the text asks the question",
+            "the model reads its answer at the first token",
             "it is a word here, and the exact formulas need a special token there",
             "Use a tokenizer that puts [CLS] in front",
         )
@@ -141,10 +141,10 @@ def _solved(q: Question, solve: Callable[[RatioGame], Floats]) -> Attribution:
     properties=("symmetric",),
 )
 def lime_exact(q: Question, *, bandwidth: float = lime_limit.PUBLISHED) -> Attribution:
-    """What LIME converges to, without drawing a row; bandwidth is its kernel width / 100, inf allowed.
+    """The limit of LIME for infinitely many samples; bandwidth is its kernel width / 100, inf allowed.
 
-    Limitations: Without sampling, the same linear view: words that work together are told apart wrongly, and
-    the bandwidth decides how far around one looks.
+    Limitations: It has no sampling error, but the same linear view: it cannot show words that act
+    together, and the bandwidth decides how far from the text it looks.
     """
     return _solved(q, lambda game: ratio_game.lime(game, bandwidth))
 
@@ -157,9 +157,9 @@ def lime_exact(q: Question, *, bandwidth: float = lime_limit.PUBLISHED) -> Attri
     properties=("complete", "unused", "symmetric"),
 )
 def shapley_exact(q: Question) -> Attribution:
-    """Shapley values without drawing a row; they sum to f(text) - f(every word unknown).
+    """Shapley values without sampling; they sum to f(text) - f(every word unknown).
 
-    Limitations: Exact for the game in which removed words are unknown ones; another kind of removal is
-    another game. Redundant words share the credit.
+    Limitations: It is exact if removed words are replaced by the unknown-word token. Another removal
+    operator gives other values. Redundant words share the credit.
     """
     return _solved(q, ratio_game.shapley)

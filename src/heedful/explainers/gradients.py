@@ -3,8 +3,8 @@
     grad-avg      mean_i g_ti            grad-l1   sum_i |g_ti|
     grad-x-input  sum_i g_ti e_ti        grad-l2   sqrt(sum_i g_ti^2)
 
-True norms, without the 1/d of some lecture notes. Tokens that were already written are scored the same way,
-at the embeddings the model reads them by: an encoder-decoder's decoder has its own.
+These are true norms, without the 1/d of some lecture notes. Tokens that were written before are scored in the
+same way, at the embeddings through which the model reads them (a decoder has its own).
 Cost: one forward and backward, shared by all of them.
 Needs: gradients.
 
@@ -42,10 +42,10 @@ def _answer(q: Question, trace: Trace, reduce: Callable[[Tensor, Tensor], Tensor
     properties=("gradient-mean", "unused", "symmetric"),
 )
 def grad_avg(q: Question) -> Attribution:
-    """Mean of the gradient's coordinates: signed, but coordinates of opposite sign cancel.
+    """Mean of the gradient over the embedding dimensions; it has a sign, but opposite signs cancel.
 
-    Limitations: Coordinates of opposite sign cancel: a word that matters much may score zero. The mean over
-    coordinates has no meaning that survives a rotation of the embeddings.
+    Limitations: Dimensions of opposite sign cancel, so an important word may score zero. The mean changes
+    if the embeddings are rotated, although the model does not.
     """
     trace = q.trace()
     attribution = _answer(q, trace, lambda grads, _: grads.mean(-1))
@@ -73,10 +73,10 @@ def _only_rounding(grads: Tensor | None, means: Floats) -> bool:
     properties=("gradient-l1", "unused", "symmetric"),
 )
 def grad_l1(q: Question) -> Attribution:
-    """L1 norm of the gradient: how strongly the output reacts to this token, in no direction.
+    """L1 norm of the gradient: how strongly the output reacts to this token, without a direction.
 
-    Limitations: It says that the output reacts, not how or in which direction; rare tokens with unusual
-    embeddings score high. Where the model is saturated the gradient vanishes for the words that decided.
+    Limitations: It says that the output reacts, not in which direction. Rare tokens with unusual
+    embeddings score high. In a saturated model the gradient is near zero for the words that decided.
     """
     return _answer(q, q.trace(), lambda grads, _: grads.norm(p=1, dim=-1))
 
@@ -89,10 +89,10 @@ def grad_l1(q: Question) -> Attribution:
     properties=("gradient-l2", "unused", "symmetric"),
 )
 def grad_l2(q: Question) -> Attribution:
-    """L2 norm of the gradient: how strongly the output reacts to this token, in no direction.
+    """L2 norm of the gradient: how strongly the output reacts to this token, without a direction.
 
-    Limitations: It says that the output reacts, not how or in which direction; rare tokens with unusual
-    embeddings score high. Where the model is saturated the gradient vanishes for the words that decided.
+    Limitations: It says that the output reacts, not in which direction. Rare tokens with unusual
+    embeddings score high. In a saturated model the gradient is near zero for the words that decided.
     """
     return _answer(q, q.trace(), lambda grads, _: grads.norm(p=2, dim=-1))
 
@@ -106,7 +106,7 @@ def grad_l2(q: Question) -> Attribution:
 def grad_x_input(q: Question) -> Attribution:
     """Gradient times embedding: the first-order effect of scaling this token's embedding to zero.
 
-    Limitations: It is a straight line drawn at one point: words that work only together, and saturated
-    outputs, are misjudged. An embedding of zero is no neutral word.
+    Limitations: It is a linear approximation at one point. It is wrong for words that act only together
+    and for saturated outputs. A zero embedding is not a neutral word.
     """
     return _answer(q, q.trace(), lambda grads, embeds: (grads * embeds).sum(-1))

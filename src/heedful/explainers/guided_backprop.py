@@ -1,11 +1,11 @@
-"""Guided backpropagation: gradient times embedding, with negative gradients stopped at every ReLU.
+"""Guided backpropagation: gradient times embedding; negative gradients are set to zero at every ReLU.
 
     backward through h = ReLU(z):   dz = dh * 1[z > 0] * 1[dh > 0]        (plain: dz = dh * 1[z > 0])
 
-It is defined for ReLU networks alone, and it fails sanity checks: randomising the upper layers hardly changes
-it (Adebayo et al. 2018), since stopping negative gradients mostly reconstructs the input. For comparison.
-Every ReLU counts, a module's or a function's (torch.relu, clamp(min=0)), in place or not. One that is written
-in another way (torch.where, x * (x > 0), maximum) or runs in scripted code keeps its plain gradient.
+It is defined for ReLU networks only. It fails sanity checks: random weights in the upper layers hardly change
+it (Adebayo et al. 2018), because without negative gradients it mostly reconstructs the input. It is here for
+comparison. Every ReLU counts, as a module or a function (torch.relu, clamp(min=0)), in place or not. A ReLU
+that is written in another way (torch.where, x * (x > 0), maximum) or scripted keeps its plain gradient.
 Cost: one forward + backward. Needs: gradients and ReLUs. Springenberg et al. 2015.
 """
 
@@ -24,10 +24,11 @@ from heedful.models.guided_relu import GuidedRelu
     properties=("unused", "symmetric"),
 )
 def guided_backprop(q: Question) -> Attribution:
-    """Gradient times embedding, negative gradients stopped at every ReLU; known to fail sanity checks.
+    """Gradient times embedding; negative gradients are set to zero at every ReLU. It is known to fail sanity
+    checks.
 
-    Limitations: It restores edges of the input and hardly depends on the weights of the last layers:
-    explanations of random networks look alike.
+    Limitations: It depends little on the weights of the last layers: explanations of random networks look
+    the same.
     """
     read = q.embeds()  # (T + W, d)
     with GuidedRelu():

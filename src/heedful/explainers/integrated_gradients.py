@@ -1,17 +1,17 @@
-"""Gradients gathered along a path to the text, in embedding space.
+"""Gradients integrated along a straight path from a baseline to the text, in embedding space.
 
     IG_t = sum_i (e_ti - b_ti) * int_0^1 d f / d e_ti (b + a (e - b)) da
 
-The integral is adaptive Simpson quadrature. By the fundamental theorem of calculus the scores sum to
-f(e) - f(b), and so they do on every stretch of the path: the one with the largest gap is halved, nothing is
-looked at twice, until the whole gap is under `tolerance` of |f(e) - f(b)|. ReLUs bend f at points, where
-Gauss-Legendre steps on the whole path need hundreds. A fixed number of steps is wrong for some model: the
-gap is always shown, and "not converged" is said.
+The integral is computed by adaptive Simpson quadrature. By the fundamental theorem of calculus the scores sum
+to f(e) - f(b), on the whole path and on every part of it. The part with the largest gap is halved, and no
+point is computed twice, until the whole gap is below `tolerance` of |f(e) - f(b)|. This handles the bends of
+ReLUs, where Gauss-Legendre steps on the whole path need hundreds of points. No fixed number of steps is right
+for all models: the gap is always shown, and a note says "not converged" if it is too large.
 
-e holds the text and, behind it, what was already written, at the embeddings the model reads it by: the path
-starts where both are replaced, and the scores of both together sum to f(e) - f(b).
+e contains the text and the tokens that were written before, at the embeddings through which the model reads
+them. The path starts where both are replaced; the scores of both together sum to f(e) - f(b).
 
-Cost: one forward + backward per node. Needs: gradients. Sundararajan, Taly & Yan 2017.
+Cost: one forward + backward per point. Needs: gradients. Sundararajan, Taly & Yan 2017.
 """
 
 from __future__ import annotations
@@ -50,8 +50,9 @@ def integrated_gradients(
 ) -> Attribution:
     """Gradients integrated from a baseline to the text: the scores sum to the change of the output.
 
-    Limitations: The answer belongs to its baseline, and the path runs through embeddings that are no words.
-    Where the path crosses steep ground, scores are large and of both signs though they sum correctly.
+    Limitations: The scores depend on the baseline, and the path goes through embeddings that are not
+    words. Where the output changes steeply along the path, scores are large and of both signs, although
+    the sum is correct.
     """
     baseline = baseline or default_baseline(q.model)
     text, base = q.embeds(), baseline_embeds(q, baseline)  # (T + W, d)

@@ -1,19 +1,19 @@
-"""Shapley values by weighted least squares (KernelSHAP): how f(text) - f(empty) is shared among the words.
+"""Shapley values by weighted least squares (KernelSHAP): f(text) - f(empty) is divided among the words.
 
     phi = argmin sum_z w(z) (f(z) - f(0) - sum_j phi_j z_j)^2    subject to    sum_j phi_j = f(1) - f(0)
     w(z) = (d - 1) / (C(d,|z|) |z| (d - |z|))
 
-The d players are the words of the text and of what was already written after it. With all 2^d masks this is
-the Shapley value, and up to `exact` words all are run. Beyond, complementary pairs of masks (they cancel the
-interactions of even order; below six rows a word, independent ones), stratified by size, and regression
-adjustment (heedful.stats.control_variates). They are the rows `lime` asks for, so that side by side they are
-run once; pairs by the kernel's own weights, most of them with one or two words gone, had up to twice the
-error variance. The sum is exact in any case. Rows double until the relative standard error |stderr| /
-|scores| is at most `precision`, or `samples` rows are run. A note says "interval not reliable" where the
-residuals do not bear one (heedful.stats.interval_reliability).
-Cost: 2^d rows, or as many as it takes. Needs: values.
+The d players are the words of the text and of what was written after it. With all 2^d masks this is exactly
+the Shapley value; up to `exact` words all masks are run. For longer texts masks are sampled: complementary
+pairs (they cancel interactions of even order; below six model inputs per word, independent masks), stratified
+by size, with regression adjustment (heedful.stats.control_variates). `lime` uses the same masks, so both
+methods together run them once. Pairs drawn by the kernel's own weights mostly remove one or two words; they
+had up to twice the error variance. The sum is exact in any case. The number of samples is doubled until the
+relative standard error |stderr| / |scores| is at most `precision`, or until `samples` are run. A note says
+"interval not reliable" if the residuals do not allow an interval (heedful.stats.interval_reliability).
+Cost: 2^d model inputs, or as many as the precision needs. Needs: values.
 
-`shapley_law` is the kernel by how many words stay, `estimate` the fit to rows drawn by whatever law.
+`shapley_law` is the kernel by the number of words that stay; `estimate` fits samples from any law.
 
 Lundberg & Lee 2017; Covert & Lee 2021 (pairs, convergence).
 """
@@ -47,8 +47,8 @@ def kernel_shap(
 ) -> Attribution:
     """Shapley values: each word's share of the difference between the text and the empty text.
 
-    Limitations: Removing words makes texts the model has not seen, and the values average over all of them.
-    Redundant words share the credit, so each of two decisive words looks half as important.
+    Limitations: Texts with removed words are unlike the training texts, and the values are means over many
+    of them. Redundant words share the credit, so each of two decisive words looks half as important.
     """
     d = len(q.units)
     rows = max(ROWS, 9 * d // 4) if samples is None else samples

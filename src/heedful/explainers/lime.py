@@ -1,20 +1,21 @@
-"""LIME for text: the linear function nearest to f over texts with words removed.
+"""LIME for text: the linear function that is nearest to f on texts with removed words.
 
     s ~ U{1..d}, remove s words;  pi(z) = exp(-(1 - sqrt(1 - s/d))^2 / (2 bandwidth^2))
     b = argmin E[pi(z) (f(z) - b_0 - sum_j b_j z_j)^2]
 
-variant="published" is the `lime` package: independent rows, the text itself first, ridge regression with
-alpha 1 on the `features` words chosen by greedy selection (up to 6) or highest weight (the rest get 0); its
-5,000 rows are the default. The package removes by deletion, and all places of a word at once: that is
-operator="delete", bag=True. Its bandwidth is kernel_width / 100.
-variant="adjusted" aims at the same b without ridge and selection, with far fewer rows: complementary pairs
-(independent ones below six rows a word), stratified by how many words go, weighted least squares, and
-regression adjustment (heedful.stats.control_variates). It doubles its rows until the relative standard error
-|stderr| / |scores| is at most `precision`, or `samples` rows are run; with 2^d rows allowed, it is exact.
-Words that were already written after the text are removed, and scored, like those of the text.
-A note says "interval not reliable" where the residuals do not bear one (heedful.stats.interval_reliability).
-With bag=True a word is removed wherever it stands, and its score is shared by its places.
-Cost: rows, as many as it takes. Needs: values.
+variant="published" is the `lime` package: independent samples, the text itself first, ridge regression with
+alpha 1 on `features` words, chosen by greedy selection (up to 6) or by highest weight (the others get 0);
+5,000 samples by default. The package deletes words, all places of a word at once: this is operator="delete",
+bag=True. Its bandwidth is kernel_width / 100.
+variant="adjusted" estimates the same b without ridge and selection, with far fewer samples: complementary
+pairs (independent samples below six per word), stratified by the number of removed words, weighted least
+squares, and regression adjustment (heedful.stats.control_variates). The number of samples is doubled until
+the relative standard error |stderr| / |scores| is at most `precision`, or until `samples` are run. If 2^d
+samples are allowed, the result is exact.
+Words that were written after the text are removed and scored like those of the text.
+A note says "interval not reliable" if the residuals do not allow one (heedful.stats.interval_reliability).
+With bag=True a word is removed at all its places, and its score is shared among them.
+Cost: as many model inputs as the precision needs. Needs: values.
 
 Ribeiro, Singh & Guestrin 2016; Mardaoui & Garreau 2021 (the limit).
 """
@@ -57,11 +58,10 @@ def lime(
     features: int = 10,
     bag: bool = False,
 ) -> Attribution:
-    """How much each word adds, in the linear model nearest to this one around the text.
+    """The coefficient of each word in a linear model that is fitted to the model near this text.
 
-    Limitations: It explains the linear model nearest to this one around the text, and how near that is
-    stands in the fit, not in the scores. Bandwidth and feature selection change the answer; the seed changes
-    it within the errors shown.
+    Limitations: It explains the fitted linear model; the fit says how near that is to the real model.
+    Bandwidth and feature selection change the scores. The seed changes them within the standard errors.
     """
     if variant not in ROWS:
         raise HeedfulError(f"unknown variant {variant!r}", fix=f"Use one of: {', '.join(ROWS)}")

@@ -1,8 +1,8 @@
 """Occlusion (leave one out): score of unit j = f(x) - f(x without j).
 
-Units are those of the text and of what was already written after it. The removal operator is part of the
-answer: deleting a word and masking it are different questions.
-Cost: one row per unit, and one for the text itself. Needs: values.
+Units are those of the text and of what was written after it. The scores depend on the removal operator:
+deleting a word and masking it are different questions.
+Cost: one model input per unit, and one for the text itself. Needs: values.
 
 Zeiler & Fergus 2014; Li et al. 2016 (erasure, for text).
 """
@@ -27,8 +27,8 @@ from heedful.engine.question import Question
 def occlusion(q: Question) -> Attribution:
     """The drop of the output when this word alone is removed.
 
-    Limitations: One word at a time: where two words say the same, removing either changes nothing and both
-    score zero. The answer depends on how the word is removed.
+    Limitations: It removes one word at a time. If two words say the same, removing one of them changes
+    nothing, and both score zero. The scores depend on the removal operator.
     """
     keep = np.ones((len(q.units) + 1, len(q.units)), dtype=bool)
     np.fill_diagonal(keep[1:], False)

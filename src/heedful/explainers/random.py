@@ -1,6 +1,6 @@
 """The control: scores drawn from N(0, 1), one per unit, spread over its tokens.
 
-Cost: none. Needs: nothing. Every number another method earns is read beside what this one earns by luck.
+Cost: none. Needs: nothing. Compare the result of every other method with the result of this one.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from heedful.engine.question import Question
 
 @explainer("random", needs=set(), takes=("unit", "seed"), cite="control")
 def random(q: Question) -> Attribution:
-    """The control: what an explanation that knows nothing looks like.
+    """The control: random scores that know nothing about the model.
 
-    Limitations: Always. That is its use: whatever looks no better than it has shown nothing.
+    Limitations: It is not an explanation. A method that is no better than these scores has shown nothing.
     """
     return q.answer(np.random.default_rng(q.seed).standard_normal(len(q.units)))

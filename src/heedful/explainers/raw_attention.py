@@ -1,12 +1,12 @@
-"""Raw attention: how much the position the answer is read from looks at each token, in one layer.
+"""Raw attention: the attention of one layer on each token, from the position where the answer is read.
 
     attention-avg   mean over heads of A[h, q, t]        attention-max   max over heads
 
-q is where the answer is read: [CLS], the last token, or all positions weighted by their share of the answer
-(`Trace.readout`). The usual baseline is the last layer. Encoder-decoders show cross-attention, and for what
-they had already written their decoder's own attention: two distributions, each of which sums to one, so no
-share of text and written tokens follows from them.
-Cost: one forward and backward, shared with every other method that reads the trace. Needs: attentions.
+q is the position where the answer is read: [CLS], the last token, or all positions weighted by their share of
+the answer (`Trace.readout`). The default is the last layer. For an encoder-decoder the scores of the text are
+cross-attention, and the scores of tokens that were written before are the decoder's own attention. Each of
+the two sums to one, so they cannot be compared and there is no input dependence.
+Cost: one forward and backward, shared with all methods that use the trace. Needs: attentions.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ def _answer(q: Question, layer: int, over_heads: Callable[[Tensor], Tensor]) -> 
     "attention-avg", needs={"attentions"}, cite="Vaswani et al. 2017", signed=False, properties=("symmetric",)
 )
 def attention_avg(q: Question, *, layer: int = -1) -> Attribution:
-    """Attention from where the answer is read, averaged over the heads of one layer.
+    """Attention from the position where the answer is read, mean over the heads of one layer.
 
-    Limitations: A head may look at a token and use nothing of it, and what it uses may come from other
-    tokens: in deep layers a position is no longer its word. Averaging hides heads that differ.
+    Limitations: A head may look at a token and use nothing of it. In deep layers a position contains
+    information from other words, too. The mean hides differences between heads.
     """
     return _answer(q, layer, lambda rows: rows.mean(0))
 
@@ -75,9 +75,9 @@ def attention_avg(q: Question, *, layer: int = -1) -> Attribution:
     "attention-max", needs={"attentions"}, cite="Vaswani et al. 2017", signed=False, properties=("symmetric",)
 )
 def attention_max(q: Question, *, layer: int = -1) -> Attribution:
-    """Attention from where the answer is read, the largest over the heads of one layer.
+    """Attention from the position where the answer is read, maximum over the heads of one layer.
 
-    Limitations: One head that looks at punctuation in every text wins every text. A large weight on a token
-    with a small value vector does nothing.
+    Limitations: One head that always looks at punctuation decides every text. A large weight on a token
+    with a small value vector has no effect.
     """
     return _answer(q, layer, lambda rows: rows.amax(0))

@@ -1,14 +1,15 @@
 """Search: the deletion order that makes the output fall fastest, by beam search over removed sets.
 
-A removal order j_1, j_2, ... has area sum_k f(x) - f(x without j_1..j_k); the beam keeps the sets whose area
-so far is largest. No explanation can be expected to do better on a deletion metric, which is its purpose: it
-is the ceiling other methods are measured against, and it is fitted to that metric, so never judge it by it.
-goal="insertion" starts from nothing and looks for the units that bring the output back soonest: the same
-with sum_k f(j_1..j_k alone) - f(nothing).
+A removal order j_1, j_2, ... has area sum_k f(x) - f(x without j_1..j_k); the beam keeps the sets with the
+largest area so far. Its purpose is to be an upper limit: no explanation can be expected to do better on a
+deletion metric. It is fitted to that metric, so never judge it by that metric.
+goal="insertion" starts from an empty text and looks for the units that bring the output back soonest: the
+same with sum_k f(j_1..j_k alone) - f(nothing).
 
-Scores are ranks, (d - k) / d for the unit moved k-th: only the order means something.
-Cost: at most beam * d rows a step, or beam * `shortlist` (the units that did most alone), `depth` steps; sets
-met twice are run once. Units left after `depth` steps follow by what they did alone. Needs: values.
+Scores are ranks, (d - k) / d for the unit moved k-th: only the order has a meaning.
+Cost: per step at most beam * d model inputs, or beam * `shortlist` (the units with the largest effect alone);
+`depth` steps. Sets that occur twice are run once. Units that are left after `depth` steps follow in the order
+of their effect alone. Needs: values.
 Zhou & Shah 2022 (the solvability of interpretability metrics).
 """
 
@@ -55,10 +56,10 @@ def _rows(d: int, beam: int, depth: int, shortlist: int) -> tuple[int, int]:
 def search(
     q: Question, *, beam: int = 3, depth: int = 16, shortlist: int = 64, goal: str = "deletion"
 ) -> Attribution:
-    """The best deletion order a beam search finds: the ceiling for deletion metrics.
+    """The best deletion order that a beam search finds: an upper limit for deletion metrics.
 
-    Limitations: It is made of the deletions it is judged by: a ceiling for metrics, not an explanation to
-    show to people.
+    Limitations: It optimises the same deletions that judge it. Use it as a limit for metrics, not as an
+    explanation for people.
     """
     if beam < 1 or depth < 1 or shortlist < 1:
         raise HeedfulError("beam, depth and shortlist must be at least 1")

@@ -2,8 +2,8 @@
 
     SG_t = sum_i e_ti * E[ d f / d e_ti (e + s n) ],  n ~ N(0, I)
 
-It draws antithetic pairs (e + s n, e - s n); its standard errors come from the spread of the pairs, scaled by
-Student's quantile, so that +-1.96 of them is a 95 % interval with few pairs, too.
+It samples antithetic pairs (e + s n, e - s n). The standard errors come from the spread of the pairs, scaled
+by Student's quantile, so that +-1.96 of them is a 95 % interval also with few pairs.
 
 Cost: one forward + backward per sample. Needs: gradients. Smilkov et al. 2017.
 """
@@ -28,10 +28,10 @@ from heedful.stats.mask_sampling import student
     rows=lambda x, target, p: p["samples"] // 2 * 2,
 )
 def smoothgrad(q: Question, *, samples: int = 16, noise: float = 0.1) -> Attribution:
-    """Gradient times embedding, the gradient averaged over noisy copies of the text.
+    """Gradient times embedding, with the gradient averaged over noisy copies of the text.
 
-    Limitations: Averaging over noise calms the gradient and blurs it; the amount of noise is a choice that
-    changes the ranking. Saturation is softened, not cured.
+    Limitations: The mean over noise makes the gradient smoother and less precise. The amount of noise
+    changes the ranking. Saturation becomes weaker but does not disappear.
     """
     if samples < 4:
         raise HeedfulError(

@@ -1,15 +1,15 @@
-"""Value zeroing: how much each token's next state depends on the value vector of each other token.
+"""Value zeroing: how much the next state of each token depends on the value vector of each other token.
 
     C^l_ij = 1 - cos(h_i, h_i without v_j)        output of layer l for token i, with token j's value at zero
-    Chat^l = row-normalise(C^l)                   a token that nothing moves keeps itself
-    S = Chat^N ... Chat^1,  score = readout . S   last layer leftmost; no I is added: the layer's output holds
-                                                  the residual stream already
+    Chat^l = row-normalise(C^l)                   a token that nothing changes keeps itself
+    S = Chat^N ... Chat^1,  score = readout . S   last layer leftmost; no I is added, because the output of
+                                                  the layer already contains the residual stream
 
-It sees what attention maps miss: value norms, output projection, residual stream, LayerNorm, feed-forward.
+It includes what attention maps miss: value norms, output projection, residual stream, LayerNorm, MLP.
 
-Cost: the trace, one pass, and one row per token (each layer runs once on T copies of its input).
-Needs: value-maps, that is one stack of layers behind transformers' attention switch; encoder-decoders and
-modules of one's own are refused.
+Cost: the trace, one pass, and one model input per token (each layer runs once on T copies of its input).
+Needs: value-maps, that is, one stack of layers that uses the attention interface of transformers. For
+encoder-decoders and your own modules the method is skipped.
 
 Mohebbi, Zuidema, Chrupała & Alishahi, Quantifying Context Mixing in Transformers, EACL 2023.
 """
@@ -59,10 +59,11 @@ def _rows_of(x: Input, side: Target) -> int:
     rows=lambda x, target, p: 1 + sum(_rows_of(x, side) for side in target.sides),
 )
 def value_zeroing(q: Question) -> Attribution:
-    """How far each layer's output turns when a token's value is zeroed, multiplied through the layers.
+    """How much each layer's output changes direction when a token's value vector is zero, multiplied through
+    the layers.
 
-    Limitations: It measures how far representations turn, not what that does to the answer: a token may
-    change everything but the output.
+    Limitations: It measures how far representations change, not what this does to the output: a token may
+    change everything except the output.
     """
     trace = q.trace()
     layers, *other = (mixing(q, side, len(trace.attentions)) for side in q.target.sides)

@@ -110,7 +110,7 @@ def _felt(maps: Maps, chosen: slice) -> Floats:
     if maps.grads is None:
         raise HeedfulError(
             "this atlas has no gradients",
-            "the model makes no prediction, or they were not asked for",
+            "the model makes no prediction, or gradients=False",
             "Use heedful.attention(..., gradients=True) on a model that predicts something",
         )
     pairs = zip(maps.weights[chosen], maps.grads[chosen], strict=True)

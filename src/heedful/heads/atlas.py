@@ -35,7 +35,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Atlas(Result):
-    """Attention of every layer and head on one text, between tokens or between words."""
+    """Attention of every layer and head on one text: the result of `heedful.attention`.
+
+    Parameters
+    ----------
+    x
+        The text as the model reads it.
+    stacks
+        Attention weights per stack. "self" comes first. Encoder-decoders have "self", "decoder" and "cross".
+    model
+        Facts about the model: name, kind, prediction.
+    target
+        The output whose gradients were taken. None: no gradients were taken.
+    readout
+        Share of the answer that is read at each position of the last layer. Empty: not known.
+    unit
+        "token" or "word".
+    notes
+        Remarks, such as truncation.
+    tokens
+        For an atlas of words: the atlas of tokens from which it was made.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> atlas = heedful.attention("zoo:sentiment", "The food was great")
+    >>> atlas.words().unit
+    'word'
+    >>> atlas.aggregate("mean").shape
+    (6, 6)
+    """
 
     kind: ClassVar[str] = "atlas"
 
@@ -61,6 +90,7 @@ class Atlas(Result):
         return self.stacks[0].weights
 
     def stack(self, name: str = "self") -> Maps:
+        """The attention maps of one stack."""
         for maps in self.stacks:
             if maps.stack == name:
                 return maps
@@ -172,6 +202,7 @@ class Atlas(Result):
         return results | ({"weights": maps.weights.tolist()} if weights else {})
 
     def to_json(self, weights: bool = True) -> str:
+        """The atlas as JSON text, with or without the weights."""
         return json_text(self.to_dict(weights))
 
     def to_csv(self, what: str = "weights") -> str:
@@ -209,15 +240,37 @@ def attention(
     gradients: bool = True,
     long: str = "error",
 ) -> Atlas:
-    """Attention of every layer and head on one text.
+    """Read the attention weights of every layer and head on one text.
 
-    model      what heedful.load returns, or anything it takes
-    text       a string, a pair or chat messages
-    target     whose gradients are taken: as for heedful.explain; None is the prediction
-    answer     generators: forced continuation (text or token ids); None is what it writes,
-               greedily, for an encoder-decoder, and nothing for a causal model
-    gradients  take them too, where the model offers them: `aggregate("gradient")` and `readout` need them
-    long       a text longer than the model reads: "error" or "truncate"
+    Parameters
+    ----------
+    model
+        What `heedful.load` returns, or anything it takes.
+    text
+        A text, a pair of texts, or a list of chat messages.
+    target
+        The output whose gradients are taken, as in `heedful.explain`. None: the prediction.
+    answer
+        For a language model: the continuation to read, as text or token ids. None: an encoder-decoder writes
+        its own, and a causal model reads the text alone.
+    gradients
+        Also take gradients of the attention weights. `atlas.aggregate("gradient")` needs them.
+    long
+        What to do with a text that is too long: "error" or "truncate".
+
+    Returns
+    -------
+    Atlas
+        The weights, with views by head, layer, token and word.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> atlas = heedful.attention("zoo:sentiment", "The food was great")
+    >>> atlas
+    <heedful.Atlas of zoo:sentiment: self 4 x 4 heads, 6 x 6 tokens>
+    >>> atlas.maps.shape
+    (4, 4, 6, 6)
     """
     from heedful.heads.capture import captured
     from heedful.models.load import load
@@ -242,7 +295,7 @@ def encoded(model: Model, text: Any, long: str) -> TextInput:
     try:
         return text_of(model.encode(text, long))
     except TooLong as error:
-        fix = "Shorten it, or say long='truncate' (--long truncate)"
+        fix = "Shorten it, or use long='truncate' (--long truncate)"
         raise HeedfulError(error.what, error.why, fix) from None
 
 

@@ -110,7 +110,7 @@ def _wish(model: TokenModel, x: TextInput, spec: Any, answer: Any) -> Any:
     ids = answer_ids(model, answer)
     requested = {} if isinstance(spec, Target) else targets.as_mapping(spec)
     if isinstance(spec, Target) or requested.keys() & {"sequence", "given", "position"}:
-        raise HeedfulError("the target already says what is written", fix="Leave answer out")
+        raise HeedfulError("the target already contains the continuation", fix="Leave answer out")
     return {**requested, "given": ids} if requested else {"sequence": ids}
 
 

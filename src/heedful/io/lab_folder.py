@@ -1,6 +1,7 @@
 """The folder of a lab: lab.json, report.html and every figure as NAME.svg.
 
-Opens without torch and without the lab. `claims` in the JSON is a view of the parts for other readers.
+Opens without torch and without the lab. Charts are stored as numbers; the SVG files are drawn from them and
+never read. `claims` in the JSON is a view of the parts for other readers.
 """
 
 from __future__ import annotations
@@ -9,27 +10,32 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from heedful.core.lab_report import Claim, Figure, LabReport, Paragraph, Part, Table
+from heedful.core.document import Figure, Paragraph
+from heedful.core.lab_report import FIGURE_NAME, Claim, LabReport, NumberTable, Part
 from heedful.core.result import reports
+from heedful.io.chart_codec import chart_from_dict, chart_to_dict
 from heedful.io.files import write_file
 from heedful.io.json_codec import from_jsonable, load_json, to_jsonable
 
 FILE = "lab.json"
-KINDS: dict[str, type[Part]] = {"said": Paragraph, "table": Table, "figure": Figure, "claim": Claim}
+KINDS: dict[str, type[Part]] = {
+    "paragraph": Paragraph,
+    "table": NumberTable,
+    "figure": Figure,
+    "claim": Claim,
+}
 
 
 def to_dict(report: LabReport) -> dict[str, Any]:
-    names = {kind: name for name, kind in KINDS.items()}
-    parts = [{"kind": names[type(part)], **to_jsonable(part)} for part in report.parts]
     views = {"holds": report.holds, "claims": to_jsonable(report.claims)}
-    return {**to_jsonable(report), **views, "parts": parts}
+    return {**to_jsonable(report), **views, "parts": [*map(_part_to_dict, report.parts)]}
 
 
 def save(report: LabReport, folder: Path) -> Path:
-    standalone = reports("charts.export_svg").standalone
+    draw, standalone = reports("charts.draw").svg, reports("charts.export_svg").standalone
     write_file(folder / FILE, report.to_json())
     for figure in report.figures:
-        write_file(folder / f"{figure.name}.svg", standalone(figure.svg))
+        write_file(folder / f"{figure.name}.svg", standalone(draw(figure.chart)))
     report.to_html(folder / "report.html")
     return folder
 
@@ -38,6 +44,19 @@ def load_lab(folder: Path) -> LabReport:
     return load_json(folder / FILE, _from_dict, "lab")
 
 
+def _part_to_dict(part: Part) -> dict[str, Any]:
+    kind = next(name for name, each in KINDS.items() if type(part) is each)
+    more = {"chart": chart_to_dict(part.chart)} if isinstance(part, Figure) else {}
+    return {"kind": kind, **to_jsonable(part), **more}
+
+
 def _from_dict(data: Mapping[str, Any]) -> LabReport:
-    parts = [from_jsonable(KINDS[part["kind"]], part) for part in data["parts"]]
-    return from_jsonable(LabReport, {**data, "parts": parts})
+    return from_jsonable(LabReport, {**data, "parts": [*map(_part_from_dict, data["parts"])]})
+
+
+def _part_from_dict(data: Mapping[str, Any]) -> Part:
+    if data["kind"] == "figure":  # a chart has a kind of its own
+        if not FIGURE_NAME.fullmatch(data["name"]):
+            raise ValueError(f"{data['name']!r:.60} is no name of a figure")
+        data = {**data, "chart": chart_from_dict(data["chart"])}
+    return from_jsonable(KINDS[data["kind"]], dict(data))

@@ -67,7 +67,7 @@ def label_index(value: Any, names: Sequence[str]) -> int:
     """Which of `names` is meant, as a position counted from 0."""
     value = _plain(value)
     if not isinstance(value, str | Real | np.bool_):
-        raise HeedfulError(f"{value!r:.60} is no label", fix=_known(names))
+        raise HeedfulError(f"{value!r:.60} is not a label", fix=_known(names))
     bare = value.strip() if isinstance(value, str) else None
     exact = [i for i, name in enumerate(names) if name.strip() == bare]
     keys = [label_key(name) for name in names]
@@ -119,7 +119,7 @@ def _several(value: Any, names: Sequence[str]) -> list[Any]:
             try:
                 return list(json.loads(value))
             except ValueError:
-                raise HeedfulError(f"{value!r:.60} is no list of labels", fix=_known(names)) from None
+                raise HeedfulError(f"{value!r:.60} is not a list of labels", fix=_known(names)) from None
         return value.split(",")
     return list(value) if isinstance(value, Iterable) else [value]
 

@@ -61,7 +61,7 @@ def read(path: str | Path) -> Iterator[Marked]:
                         str(error) if isinstance(error, HeedfulError) else f"{type(error).__name__}: {error}"
                     )
                     raise HeedfulError(
-                        f"line {number} of {Path(path).name} holds no marked text",
+                        f"line {number} of {Path(path).name} contains no marked text",
                         why,
                         "Each line is a JSON object with text and rationale (0 or 1 per word) or spans",
                     ) from None

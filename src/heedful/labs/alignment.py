@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from heedful.core.arrays import Floats
+from heedful.core.charts import BarGroup, Bars, Matrices, Matrix
 from heedful.labs.base.claims import claim_mean
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.toy_language import Language, Pair, language, rows, sentences
@@ -41,8 +42,6 @@ from heedful.labs.measures.alignment_scores import (
 )
 from heedful.nn.train import TrainConfig, fit
 from heedful.nn.transformer import Transformer, TransformerConfig
-from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
-from heedful.reports.charts.matrix import Matrix, matrices
 from heedful.stats.intervals import UNIT, mean_of, two_way_mean
 
 SOLVED_SHARE = 0.99  # share of training sentences translated without a mistake
@@ -77,7 +76,7 @@ class Translator:
 
 @lab(
     "alignment",
-    title="Word alignment: attention, rollout, Chefer's rules and removal beside the truth",
+    title="Word alignment: attention, rollout, Chefer's rules and removal compared with the truth",
     minutes=3.0,
     cite="Bahdanau et al. 2015; Vaswani et al. 2017; Chefer, Gur & Wolf 2021",
 )
@@ -128,14 +127,15 @@ def trained(seed: int, data: int, sizes: AlignmentSizes) -> Translator:
 def tell_translation(run: LabRun, models: list[Translator], sizes: AlignmentSizes) -> None:
     pair = models[0].test[0]
     run.say(
-        f"""A sentence: "{" ".join(pair.source)}" is "{" ".join(pair.target)}". Verbs go last, adverbs first,
-        adjectives follow their noun, prepositions become postpositions, articles vanish; nouns end by case
-        and number, adjectives by the gender of their noun, verbs by the number of their subject.
-        {sizes.train} sentences to train on, {sizes.test} others to test; every model is a
-        transformer of two encoder and two decoder layers and has a target language of its own."""
+        f'''Example: "{" ".join(pair.source)}" is translated to "{" ".join(pair.target)}". In the target '''
+        "language verbs are last, adverbs first, and adjectives follow their noun. Prepositions become "
+        "postpositions, and there are no articles. Nouns have endings for case and number, adjectives for "
+        f"the gender of their noun, verbs for the number of their subject. There are {sizes.train} "
+        f"sentences for training and {sizes.test} others for testing. Every model is a transformer with "
+        "two encoder and two decoder layers and has its own target language."
     )
     table = [(i + 1, each.steps, *_flat(each.right)) for i, each in enumerate(models)]
-    columns = ("language", "steps", "test sentences without a mistake", "at least", "at most")
+    columns = ("language", "steps", "test sentences translated without a mistake", "at least", "at most")
     run.table("Translation", columns, table)
     value, low, high = _flat(np.mean([each.right for each in models], 0))
     run.claim(
@@ -177,9 +177,9 @@ def tell_found(run: LabRun, found: Found) -> None:
     columns = ("method", "right", "at least", "at most", *METRICS[1:])
     run.table("The source word of each target word", columns, table)
     run.say(
-        """right: the best source word is the one translated. AER: alignment error rate, in which the word
-        that decides an ending is no mistake. AP: average precision. ending: where another word decides the
-        ending, it is the best of the words left; one in about eight by chance."""
+        "right: the highest source word is the translated one. AER: alignment error rate; the word that "
+        "decides an ending does not count as a mistake. AP: average precision. ending: if another word "
+        "decides the ending, it is the highest of the remaining words (by chance about one in eight)."
     )
     groups = []
     for name, values in found.items():
@@ -188,8 +188,12 @@ def tell_found(run: LabRun, found: Found) -> None:
         groups.append(BarGroup(name, *parts))
     run.figure(
         "found",
-        bars(
-            groups, ["the word translated", "the word that decides the ending"], "share found", "Words found"
+        Bars(
+            groups,
+            ["the word translated", "the word that decides the ending"],
+            "share found",
+            "Words found",
+            better="high",
         ),
         "Share of target words for which each method finds the source word, with 95 % intervals.",
     )
@@ -200,8 +204,8 @@ def claim_found(run: LabRun, found: Found) -> None:
     possible = 2 * (1 - found[REMOVAL][:, 1]) - right[REMOVAL]  # AER = 1 - (right + possible) / 2
     value, low, high = _flat(np.round(possible, 9).clip(0, 1))  # less what rounding adds
     run.claim(
-        "Removal nearly always points to the word translated or to the word that decides the ending: nothing"
-        " else in the sentence knows of the target word.",
+        "Removal nearly always points to the translated word or to the word that decides the ending. No "
+        "other word of the sentence influences the target word.",
         value=value,
         interval=(low, high),
         holds=low > 0.8,
@@ -210,8 +214,8 @@ def claim_found(run: LabRun, found: Found) -> None:
     )
     claim_mean(
         run,
-        "Cross-attention, averaged over heads and layers, finds the word translated more than twice as often"
-        " as random scores do.",
+        "Cross-attention, averaged over heads and layers, finds the translated word more than twice as "
+        "often as random scores.",
         right[MEAN] - 2 * right[RANDOM],
         above=0.0,
         against=0.0,
@@ -221,8 +225,8 @@ def claim_found(run: LabRun, found: Found) -> None:
     blind = max((DIAGONAL, RANDOM), key=lambda name: right[name].mean())
     claim_mean(
         run,
-        "The weakest of cross-attention, Chefer's rules and removal finds more words than the better of"
-        " random scores and the diagonal.",
+        "Even the weakest of cross-attention, Chefer's rules and removal finds more words than random "
+        "scores and than the diagonal.",
         right[weakest] - right[blind],
         above=0.0,
         against=0.0,
@@ -231,8 +235,8 @@ def claim_found(run: LabRun, found: Found) -> None:
     endings = found[REMOVAL][:, 3] - found[MEAN][:, 3]
     claim_mean(
         run,
-        "Removal finds the word that decides an ending more often than cross-attention does: the decoder need"
-        " not look there, as the encoder has carried the ending over.",
+        "Removal finds the word that decides an ending more often than cross-attention does. The decoder "
+        "does not need to attend to this word, because the encoder has already moved its information.",
         endings[np.isfinite(endings)],
         above=0.0,
         against=0.0,
@@ -241,9 +245,9 @@ def claim_found(run: LabRun, found: Found) -> None:
     gap, (low, high) = mean_of(right[MEAN] - right[ROLLOUT])
     fewer = "fewer" if low > 0 else "no fewer"
     run.say(
-        f"""Rollout finds {fewer} words than the mean cross-attention here (difference {gap:.2f}, {low:.2f} to
-        {high:.2f}). That is not claimed, as it changes from training to training. Layers differ, too: often
-        the last one alone is the best map, and nothing but the truth says so."""
+        f"Rollout finds {fewer} words than the mean cross-attention here (difference {gap:.2f}, {low:.2f} "
+        f"to {high:.2f}). This is not a claim, because it changes between trainings. Layers differ, too: "
+        "often the last layer alone is the best map, but one cannot know this without the truth."
     )
 
 
@@ -259,7 +263,7 @@ def draw_map(run: LabRun, one: Translator) -> None:
         maps.append(Matrix(title, shares.tolist(), pair.target, pair.source, marked))
     run.figure(
         "map",
-        matrices(maps, "Target words (rows) by source words (columns)"),
+        Matrices(maps, "Target words (rows) by source words (columns)"),
         "What each target word (row) was made of, by source word (column): share of the row. The outline is"
         " the word it translates. For Chefer's rules and removal, negative scores count as nothing.",
     )

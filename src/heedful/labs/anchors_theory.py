@@ -27,6 +27,7 @@ import numpy as np
 from scipy import stats
 
 import heedful
+from heedful.core.charts import Curve, Curves, Scatter, Series
 from heedful.engine.question import run_explainer
 from heedful.explainers.exact_one_layer import games
 from heedful.labs.base.claims import claim_mean
@@ -36,8 +37,6 @@ from heedful.labs.data.reviews import reviews
 from heedful.labs.models.tfidf import TfidfModel, fit_tfidf, words
 from heedful.models.load import load_token_model
 from heedful.nn.one_layer import OneLayerClassifier
-from heedful.reports.charts.curves_boxes_bars import Curve, curves
-from heedful.reports.charts.forest_scatter import Series, scatter
 from heedful.stats import linear_anchors
 from heedful.stats.intervals import UNIT, share_of
 from heedful.stats.lime_limit import Floats
@@ -75,8 +74,9 @@ def anchors_theory(run: LabRun) -> None:
         "one head": chosen(texts, lambda text: head_case(single, text), count),
     }
     run.say(
-        "Two classifiers of film reviews: TF-IDF with logistic regression, trained here, and a model of one"
-        f" head taken out of zoo:one-layer. {count} reviews each, of those whose answer hangs on their words."
+        "Two classifiers of film reviews: TF-IDF with logistic regression, trained here, and a model with "
+        f"one head of zoo:one-layer. {count} reviews each, chosen among those whose answer depends on "
+        "their words."
     )
     same_sign(run, cases["one head"], zoo, rng)
     precisions(run, cases)
@@ -99,16 +99,17 @@ def same_sign(run: LabRun, cases: list[AnchorCase], zoo: Any, rng: np.random.Gen
         added = sum(linear_anchors.of_head(head)(keep) / (head.always_g + head.g1.sum()) for head in heads)
         spread.append(float(np.mean((np.mean([head(keep) for head in heads], 0) > 0) != (added > 0))))
     run.claim(
-        "One head of attention answers as its linear rule does, whatever is removed.",
+        "A model with one attention head gives the same answers as its linear rule, whichever words are "
+        "removed.",
         value=max(wrong),
         exact=True,
         holds=max(wrong) == 0.0,
         against=float(np.mean(spread)),
-        control="share of texts answered otherwise with six heads",
+        control="share of texts with another answer, six heads",
     )
     claim_mean(
         run,
-        "With six heads the sum of their rules answers otherwise for some texts with words removed.",
+        "With six heads, the sum of their rules gives another answer for some texts with words removed.",
         spread,
         above=0.0,
         limits=UNIT,
@@ -130,8 +131,8 @@ def precisions(run: LabRun, cases: dict[str, list[AnchorCase]]) -> None:
         rows.append([name, len(every), float(off.mean()), float(flat.mean()), alike])
         claim_mean(
             run,
-            f"On the {name} classifier the Gaussian foretells the precision of anchors: mean error below"
-            f" {bound}.",
+            f"On the {name} classifier the Gaussian approximation predicts the precision of anchors: mean "
+            f"error below {bound}.",
             off,
             below=bound,
             limits=UNIT,
@@ -144,12 +145,12 @@ def precisions(run: LabRun, cases: dict[str, list[AnchorCase]]) -> None:
         rows,
     )
     run.say(
-        "A head's weights are exponentials of its scores: a few words hold most of the sum, which is then"
-        " less like a Gaussian than the sum of a linear rule."
+        "A head's weights are exponentials of its scores. So a few words contribute most of the sum, and "
+        "the sum is less Gaussian than that of a linear rule."
     )
     run.figure(
         "precision",
-        scatter(series, "predicted precision", "counted precision", "Precision of anchors"),
+        Scatter(series, "predicted precision", "counted precision", "Precision of anchors"),
         "Every anchor of one word, of none and of the best few, in short reviews.",
     )
 
@@ -180,19 +181,22 @@ def growing(run: LabRun, bag: TfidfModel, texts: list[str], rng: np.random.Gener
     points = list(zip(LENGTHS, mean.tolist(), strict=True))
     run.figure(
         "lengths",
-        curves(
+        Curves(
             [Curve("largest gap", points, (mean - 2 * error).tolist(), (mean + 2 * error).tolist())],
             "words of weight in the text",
             "gap between the laws",
             "The Gaussian improves with the length of the text",
             log="xy",
+            better="low",
         ),
-        "Largest distance between the law of the sum and the normal law of the same mean and variance, mean"
-        f" over texts; {draws} draws cannot show less than about {0.87 / np.sqrt(draws):.3f}.",
+        "Largest distance between the distribution of the sum and the normal distribution with the same "
+        f"mean and variance, mean over texts. With {draws} samples, distances below about "
+        f"{0.87 / np.sqrt(draws):.3f} cannot be measured.",
     )
     claim_mean(
         run,
-        "The Gaussian is better for longer texts: at 160 words the largest gap is less than half that at 10.",
+        "The Gaussian approximation is better for longer texts: with 160 words the largest distance is "
+        "less than half of that with 10 words.",
         gaps[:, 0] - 2 * gaps[:, -1],
         above=0.0,
         against=float(gaps[:, -1].mean()),
@@ -222,10 +226,11 @@ def searched(run: LabRun, cases: dict[str, list[AnchorCase]]) -> None:
         )
         found_claims(run, name, least, met)
     columns = ["classifier", "words found", "shortest", "by the Gaussian", "precision", *SIDES]
-    run.table("Anchors found and foretold", columns, rows)
+    run.table("Anchors found and predicted", columns, rows)
     run.say(
-        "Where the two differ the search mostly ends a word earlier: it accepts an anchor once it is sure of"
-        " 0.05 less precision, and takes the surest it has met where its rows run out."
+        "If the two differ, the search mostly stops one word earlier. It accepts an anchor if its "
+        "precision is surely at most 0.05 below the goal, and returns the best one so far when its "
+        "samples are used up."
     )
 
 
@@ -233,7 +238,7 @@ def found_claims(run: LabRun, name: str, least: float, met: Sequence[Met]) -> No
     """The words of the largest weights; and, of so many texts at least, the very anchor foretold."""
     claim_mean(
         run,
-        f"On the {name} classifier the search finds the words of the largest weights: overlap above 0.4.",
+        f"On the {name} classifier the search finds the words with the largest weights: overlap above 0.4.",
         [m.overlap for m in met],
         above=0.4,
         against=fmean(m.overlap_chance for m in met),
@@ -242,13 +247,13 @@ def found_claims(run: LabRun, name: str, least: float, met: Sequence[Met]) -> No
     )
     (value, span), dealt = share_of([m.same for m in met]), fmean(m.same_chance for m in met)
     run.claim(
-        f"On the {name} classifier the search ends at the shortest anchor that the Gaussian foretells,"
-        f" word for word, in over {least:.0%} of the texts.",
+        f"On the {name} classifier the search returns exactly the shortest anchor that the Gaussian "
+        f"approximation predicts in over {least:.0%} of the texts.",
         value=value,
         interval=span,
         holds=span[0] > max(least, dealt),
         against=dealt,
-        control="foretold with the same weights, dealt out to the words at random",
+        control="predicted with the same weights, assigned to the words at random",
     )
 
 

@@ -25,9 +25,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from heedful.core.charts import Heat, Panel
 from heedful.labs.base.registry import LabRun, lab
 from heedful.nn import GPT2, GPT2Config, attention, causal_mask, sinusoids
-from heedful.reports.charts.panels import Panel, heat
 from heedful.stats.intervals import mean_of
 
 X = (5, 0, 3, 3, 7, 9)
@@ -107,7 +107,10 @@ def worked_example(run: LabRun) -> None:
             title, ["token", *columns], [[name, *row] for name, row in zip(names, rows.tolist(), strict=True)]
         )
 
-    run.say(f"The sequence is x = {X}; its third and fourth token are the same. First weights, of this seed:")
+    run.say(
+        f"The sequence is x = {X}. Its third and fourth token are the same. With the initial weights "
+        "of this seed:"
+    )
     shown("Embeddings e = E[x]", e, [f"e{i}" for i in range(WIDTH)])
     both = torch.cat([q, k, v], dim=1)
     shown("Queries, keys and values", both, [f"{letter}{i}" for letter in "qkv" for i in range(D)])
@@ -124,7 +127,7 @@ def worked_example(run: LabRun) -> None:
                 shown(f"Output of {name}", torch.tensor(out), [f"out{i}" for i in range(D)])
     run.figure(
         "maps",
-        heat(panels, "Attention maps of the sequence", columns=4),
+        Heat(panels, "Attention maps of the sequence", columns=4),
         "Rows look, columns are looked at, in the order 5 0 3 3 7 9, with first weights and with weights ten"
         " times as large. Fuller is more.",
     )
@@ -148,7 +151,8 @@ def same_as_torch(run: LabRun, draws: int) -> None:
             errors.append(max(float(gap.abs().max()) for gap in gaps))
     value, span = mean_of(errors)
     run.claim(
-        "By hand, by heedful.nn and by torch's kernel, attention is the same, masked or not.",
+        "Attention computed by hand, by heedful.nn and by torch's kernel is the same, with and without a "
+        "mask.",
         value=value,
         interval=span,
         holds=max(errors) < 1e-12,
@@ -166,13 +170,13 @@ def at_first(run: LabRun, draws: int) -> None:
     """How far from looking at all alike?"""
     for masked, words in (
         (False, "every weight is about 1/6"),
-        (True, "masked, row s has weights of about 1/s"),
+        (True, "and a mask, row s has weights of about 1/s"),
     ):
         first = [farthest(drawn(1000 * run.seed + i), masked) for i in range(draws)]
         later = [farthest(drawn(1000 * run.seed + i, WEIGHT_FACTOR), masked) for i in range(draws)]
         value, span = mean_of(first)
         run.claim(
-            f"With first weights {words}.",
+            f"With initial weights {words}.",
             value=value,
             interval=span,
             against=sum(later) / draws,
@@ -188,7 +192,7 @@ def at_first(run: LabRun, draws: int) -> None:
         gaps.append(float((maps - uniform(masked=True)).abs().max()))
     value, span = mean_of(gaps)
     run.claim(
-        "So it is in every head and layer of a GPT-2 before training.",
+        "The same is true for every head and layer of a GPT-2 before training.",
         value=value,
         interval=span,
         holds=max(gaps) < 0.05,
@@ -215,7 +219,7 @@ def order(run: LabRun, draws: int) -> None:
             if name in twins:
                 twins[name].append(float((straight.out[2] - straight.out[3]).abs().max()))
     run.table(
-        "Tokens in another order: the largest change beyond the order, mean over draws",
+        "Permuted tokens: the largest change except for the order, mean over samples",
         ["attention", "change"],
         [
             ["alone", mean_of(moved["plain"])[0]],
@@ -225,7 +229,7 @@ def order(run: LabRun, draws: int) -> None:
     )
     value, span = mean_of(moved["plain"])
     run.claim(
-        "Attention alone does not know order: permuted tokens give the same numbers, permuted.",
+        "Attention alone ignores the order: permuted tokens give the same numbers, permuted.",
         value=value,
         interval=span,
         against=mean_of(moved["positions"])[0],
@@ -240,7 +244,7 @@ def order(run: LabRun, draws: int) -> None:
         run.claim(f"{words}.", value=value, interval=span, holds=span[0] > 1e-3)
     value, span = mean_of(twins["positions"])
     run.claim(
-        "The two 3s are told apart by their positions, and by nothing else.",
+        "Only the positions distinguish the two 3s.",
         value=value,
         interval=span,
         against=max(twins["plain"]),

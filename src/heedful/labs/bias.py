@@ -21,12 +21,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from heedful.core.charts import Forest, Line
 from heedful.heads.roles.bias_templates import Template, read
 from heedful.heads.roles.pronoun_bias import Bias, HeadBias
 from heedful.heads.roles.pronoun_bias import bias as probe
 from heedful.labs.base.registry import LabRun, lab
 from heedful.models.load import load_token_model
-from heedful.reports.charts.forest_scatter import Line, forest
 
 LITTLE_SHARE = 0.1  # of a share
 ROUNDS = 4  # pairings in the full run
@@ -50,7 +50,7 @@ def paired_anew(templates: list[Template], seed: int) -> list[Template]:
 
 @lab(
     "bias",
-    title="Whom heads look at from she and from he",
+    title='Which person heads attend to from "she" and from "he"',
     minutes=0.2,
     cite="Vig et al. 2020; Zhao et al. 2018",
 )
@@ -64,7 +64,8 @@ def bias(run: LabRun) -> None:
     if first.preference is None:
         raise ValueError("the pronouns are not single tokens: no preference")
     run.say(
-        f"zoo:lm on {first.templates} sentences with two people, in four variants: she and he, both orders."
+        f'zoo:lm on {first.templates} sentences with two people, each in four variants: "she" and "he", '
+        "both orders."
     )
     attention(run, first)
     writing(run, result)
@@ -74,7 +75,8 @@ def attention(run: LabRun, first: Bias) -> None:
     """What moves the heads."""
     everything = first.overall
     run.claim(
-        "The place in the sentence moves attention: of two people, heads look more at the one named last.",
+        "The position in the sentence changes attention: of two people, heads attend more to the one "
+        "named last.",
         value=everything.roles.value,
         interval=everything.roles.interval,
         holds=everything.roles.interval[1] < 0,
@@ -85,22 +87,22 @@ def attention(run: LabRun, first: Bias) -> None:
     low, high = most.pronoun.interval
     reach = max(max(map(abs, head.pronoun.interval)) for head in first.heads)
     run.claim(
-        "Changing the pronoun moves no head's share by a tenth: every head's interval ends before.",
+        "Changing the pronoun changes no head's share by a tenth: every head's interval ends below that.",
         value=most.pronoun.value,
         interval=(low, high),
         holds=reach < LITTLE_SHARE,
         against=first.control,
-        control="largest effect if pronouns were dealt at random",
+        control="largest effect with permuted pronouns",
     )
     moved = [f"{head.layer}.{head.head}" for head in first.moved()]
     run.say(
-        f"Heads whose interval for the pronoun leaves zero out: {', '.join(moved) if moved else 'none'}. The"
-        " same measure finds what the place does, so it is not blind; what it does not find is smaller than"
-        " it can see on so many sentences."
+        f"Heads whose interval for the pronoun excludes zero: {(', '.join(moved) if moved else 'none')}. "
+        "The same measure detects the effect of the position, so it can detect effects. An effect it does "
+        "not detect is too small for this number of sentences."
     )
     by_place = sorted(first.heads, key=lambda head: head.roles.value)
     run.table(
-        "The heads that place moves most, and what the pronoun moves in them",
+        "The heads with the largest effect of the position, and the effect of the pronoun on them",
         ["layer.head", "attention on both", "share of a", "place", "low", "high", "pronoun", "low", "high"],
         [_row(head) for head in by_place[:8]],
     )
@@ -112,10 +114,10 @@ def attention(run: LabRun, first: Bias) -> None:
         ]
         run.figure(
             name,
-            forest(lines, "change of the share", f"What {result} moves, head by head"),
-            f"What {result} moves, head by head, 95 % for all heads together"
+            Forest(lines, "change of the share of attention", f"What {result} moves, head by head"),
+            f"What {result} moves, head by head, with simultaneous 95 % intervals over all heads"
             + (
-                "; hollow: the largest that pronouns dealt at random would show."
+                "; hollow: the largest change that pronouns assigned at random would show."
                 if name == "pronoun"
                 else "."
             ),
@@ -127,7 +129,7 @@ def writing(run: LabRun, found: list[Bias]) -> None:
     results = [one.preference for one in found if one.preference is not None]
     first = results[0]
     run.claim(
-        "The model would rather write he than she, whoever stands in the sentence.",
+        'The model prefers "he" to "she" for all people.',
         value=first.value,
         interval=first.interval,
         holds=first.interval[1] < 0,
@@ -135,8 +137,8 @@ def writing(run: LabRun, found: list[Bias]) -> None:
         control="no preference",
     )
     run.claim(
-        "Which of the two is named first hardly matters to that: it moves the log-odds by less than a quarter"
-        " of the preference itself.",
+        "The order of the two people hardly matters for that: it changes the log-odds by less than a "
+        "quarter of the preference.",
         value=first.roles,
         interval=first.roles_interval,
         holds=max(map(abs, first.roles_interval)) < abs(first.value) / 4,

@@ -25,10 +25,10 @@ from itertools import pairwise
 import numpy as np
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
+from heedful.core.charts import Curve, Curves
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.speeches import speeches
 from heedful.nn import BPE, train_bpe
-from heedful.reports.charts.curves_boxes_bars import Curve, curves
 from heedful.stats.intervals import mean_of
 
 TEXTBOOK = "low login"
@@ -109,7 +109,7 @@ def bpe(run: LabRun) -> None:
 def textbook(run: LabRun) -> None:
     """('low', 'login') to the end, and the same by the two libraries."""
     steps = by_counting(TEXTBOOK, 20)
-    run.say("Two words, ('low', 'login'). Pairs are counted inside words; spaces are never crossed.")
+    run.say("Two words, ('low', 'login'). Pairs are counted inside words, never across spaces.")
     run.table(
         "Merges on ('low', 'login')",
         ["step", "merge", "times", "next best", "words afterwards"],
@@ -125,11 +125,14 @@ def textbook(run: LabRun) -> None:
         ],
     )
     agree(
-        run, "On ('low', 'login') counting, heedful.nn and tokenizers learn the same merges.", TEXTBOOK, steps
+        run,
+        "On ('low', 'login'), counting by hand, heedful.nn and tokenizers learn the same merges.",
+        TEXTBOOK,
+        steps,
     )
     first = steps[0]
     run.claim(
-        "The first merge is l + o, the one pair that stands there twice.",
+        "The first merge is l + o, the only pair that occurs twice.",
         value=first.count,
         exact=True,
         against=first.runners_up[0][1],
@@ -171,20 +174,20 @@ def compounds(run: LabRun) -> None:
         ["step", "merge", "times", "next best"],
         [[i + 1, " + ".join(step.pair), step.count, told(step.runners_up)] for i, step in enumerate(steps)],
     )
-    agree(run, "On words that share parts, too, all three learn the same merges.", SIMPLE, steps)
+    agree(run, "On words that share parts, all three also learn the same merges.", SIMPLE, steps)
     model = learnt(steps, SIMPLE)
     results = {
         word: [model.symbols[i] for i in model.encode(word)] for word in ("snowboard", "footman", "keyman")
     }
     observed = set(SIMPLE.split())
     run.table(
-        "Compounds that were not there",
+        "New compounds",
         ["word", "comes apart as", "seen in training"],
         [[word, " | ".join(parts), "yes" if word in observed else "no"] for word, parts in results.items()],
     )
     whole = sum(len(parts) == 2 and set(parts) <= observed for parts in results.values())
     run.claim(
-        "Compounds never seen come apart at their joint, into words that were.",
+        "New compounds are split at their joint, into known words.",
         value=whole,
         exact=True,
         against=len(results),
@@ -213,14 +216,16 @@ def on_speeches(run: LabRun) -> None:
     same = [a == b for a, b in zip(ours.merges, merges_of(theirs), strict=True)]
     value, span = mean_of([float(ours.encode(text) == theirs.encode(text).ids) for text in fresh])
     run.claim(
-        "On speeches, heedful.nn and tokenizers learn the same merges and write new ones with the same ids.",
+        "On speeches, heedful.nn and tokenizers learn the same merges and encode new speeches with the "
+        "same ids.",
         value=value,
         interval=span,
         holds=all(same) and value == 1.0,
     )
     value, span = mean_of([float(ours.decode(ours.encode(text)) == text) for text in [*fresh, *odd(rng, 50)]])
     run.claim(
-        "Byte-level encoding loses nothing: speeches, and strings of any characters at random, come back.",
+        "Byte-level encoding loses nothing: speeches and random strings of any characters are decoded "
+        "exactly.",
         value=value,
         interval=span,
         holds=value == 1.0,
@@ -231,7 +236,7 @@ def on_speeches(run: LabRun) -> None:
     run.progress(3, 3, "merges")
     value, span = mean_of(rates[:, 0] / rates[:, -1])
     run.claim(
-        "Merges learnt on some speeches write others with at least a third fewer tokens.",
+        "Merges learnt on some speeches encode other speeches with at least a third fewer tokens.",
         value=value,
         interval=span,
         holds=span[0] > 1.5,
@@ -247,8 +252,8 @@ def on_speeches(run: LabRun) -> None:
     )
     run.figure(
         "tokens",
-        curves([line], "symbols in the vocabulary", "tokens a word", "Tokens a word"),
-        "Tokens a word of speeches that were not trained on, mean with its 95 % interval over speeches.",
+        Curves([line], "symbols in the vocabulary", "tokens per word", "Tokens per word", better="low"),
+        "Tokens per word of speeches that were not trained on, mean with its 95 % interval over speeches.",
     )
 
 

@@ -23,9 +23,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from heedful.core.arrays import Floats
+from heedful.core.charts import Curve, Curves
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.human_study.study_trials import LABELS, SIDES, Round, out_of_place, play
-from heedful.reports.charts.curves_boxes_bars import Curve, curves
 from heedful.stats.intervals import mean_of, share_of
 
 Pick = Callable[
@@ -83,8 +83,9 @@ def choose_the_classifier(run: LabRun) -> None:
 def tell_accuracy(run: LabRun, rounds: Sequence[Round]) -> None:
     kept, test = (np.array([getattr(each, name) for each in rounds]) for name in ("held", "test"))  # (n, 2)
     run.say(
-        """Two classifiers learn from the same mails, one from all of each, one from what it says without its
-        header. Both are handed whole mails. Which is better? The usual way to tell is to hold mails out."""
+        "Two classifiers learn from the same mails. One reads whole mails, the other only their text "
+        "without the header. Both classify whole mails. Which is better? The usual test is the accuracy "
+        "on held-out mails."
     )
     run.table(
         "Accuracy, mean over rounds",
@@ -93,7 +94,7 @@ def tell_accuracy(run: LabRun, rounds: Sequence[Round]) -> None:
     )
     better, reach = mean_of(kept[:, 0] - kept[:, 1])
     run.claim(
-        "On held-out mails with their headers, the classifier that read headers is the more accurate",
+        "On held-out mails with headers, the classifier trained with headers is more accurate",
         value=better,
         interval=reach,
         holds=reach[0] > 0,
@@ -102,7 +103,7 @@ def tell_accuracy(run: LabRun, rounds: Sequence[Round]) -> None:
     )
     worse, reach = mean_of(test[:, 1] - test[:, 0])
     run.claim(
-        "On mails without headers, it is the less accurate",
+        "On mails without headers, it is less accurate",
         value=worse,
         interval=reach,
         holds=reach[0] > 0,
@@ -118,8 +119,8 @@ def _each(held: Floats, test: Floats) -> list[tuple[str, tuple[float, float]]]:
 
 def tell_words(run: LabRun, found: Round) -> None:
     run.say(
-        """Explanations say why. Of each mail a user sees the words that LIME finds most important for what a
-        classifier said; words in capitals here stand in the header only."""
+        "Explanations show why. For each mail, a user sees the words that are most important for the "
+        "answer by LIME. Words in capitals occur only in the header."
     )
     rows = []
     for side, name in enumerate(SIDES):
@@ -132,19 +133,20 @@ def tell_words(run: LabRun, found: Round) -> None:
 def tell_picks(run: LabRun, rounds: Sequence[Round], mails: int) -> None:
     shares = {user: share_of(picks(rounds, pick, mails, run.seed) > 0) for user, pick in USERS.items()}
     run.table(
-        f"Rounds in which a user picks the right classifier, {mails} mails seen",
+        f"Rounds in which a user picks the better classifier after {mails} mails",
         ("user sees", "right", "at least", "at most", "rounds"),
         [(user, share, *reach, len(rounds)) for user, (share, reach) in shares.items()],
     )
     run.figure(
         "picks",
-        curves(
+        Curves(
             [_curve(user, pick, rounds, mails, run.seed) for user, pick in USERS.items()],
-            "mails seen",
-            "share of rounds",
-            "How often a user picks the classifier that is better in truth",
+            "mails shown",
+            "share of rounds with the right pick",
+            "How often a user picks the classifier that is really better",
+            better="high",
         ),
-        "Bands are exact 95 % intervals over rounds, each with classifiers and mails of its own.",
+        "Bands are exact 95 % intervals over rounds. Each round has its own classifiers and mails.",
     )
     share, reach = shares["explanations"]
     run.claim(
@@ -153,7 +155,7 @@ def tell_picks(run: LabRun, rounds: Sequence[Round], mails: int) -> None:
         interval=reach,
         holds=reach[0] > 0.5,
         against=shares["random words"][0],
-        control="the same user, shown words drawn at random",
+        control="the same user with random words",
     )
     share, reach = shares["accuracy"]
     run.claim(
@@ -165,8 +167,8 @@ def tell_picks(run: LabRun, rounds: Sequence[Round], mails: int) -> None:
         control="a coin",
     )
     run.say(
-        """This user was told what to distrust, which the paper hopes people know by themselves. To ask
-        people, run: heedful lab study choose-the-classifier --database answers.sqlite"""
+        "This simulated user knows which words to distrust. The paper expects that people know this, too. "
+        "To test it with people, run: heedful lab study choose-the-classifier --database answers.sqlite"
     )
 
 

@@ -26,12 +26,12 @@ from torch import Tensor
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from heedful.core.arrays import Floats
+from heedful.core.charts import BarGroup, Bars, Curve, Curves
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.models.toy_lm import Writer, prompts
 from heedful.models.load import load_token_model
 from heedful.nn import GPT2, beam_search, generate
 from heedful.nn.decode import nucleus, sample, temperature, top_k
-from heedful.reports.charts.curves_boxes_bars import BarGroup, Curve, bars, curves
 from heedful.stats.intervals import mean_of, share_of
 
 PROMPT = "The state of the union is"
@@ -94,7 +94,7 @@ def one_prompt(run: LabRun, writer: Writer) -> None:
     groups = [BarGroup(name, [law[rule][i] for rule in law]) for i, name in enumerate(names)]
     run.figure(
         "next-token",
-        bars(groups, list(law), "probability", f"The token after “{PROMPT}”"),
+        Bars(groups, list(law), "probability", f"The token after “{PROMPT}”"),
         f"The ten likeliest tokens after “{PROMPT}”, as the model has them and as each rule changes them.",
     )
     start = writer.prompt(PROMPT)
@@ -132,7 +132,7 @@ def rules(run: LabRun, writer: Writer, texts: list[str]) -> None:
             gaps.append(float((ours - theirs).abs().max()))
     value, span = mean_of(gaps)
     run.claim(
-        "Temperature, top-k and nucleus are those of transformers, on every prompt.",
+        "Temperature, top-k and nucleus equal those of transformers on every prompt.",
         value=value,
         interval=span,
         holds=max(gaps) < 1e-6,
@@ -140,7 +140,7 @@ def rules(run: LabRun, writer: Writer, texts: list[str]) -> None:
     spread = np.array([[entropy(temperature(logits, tau)) for tau in TEMPERATURES] for logits in rows])
     value, span = mean_of(spread[:, -1] - spread[:, 0])
     run.claim(
-        "The higher the temperature, the less sure the next token, at every step and on every prompt.",
+        "The higher the temperature, the less certain the next token, at every step and on every prompt.",
         value=value,
         interval=span,
         holds=bool((np.diff(spread, axis=1) > 0).all()),
@@ -151,7 +151,7 @@ def rules(run: LabRun, writer: Writer, texts: list[str]) -> None:
     right = [float(smallest(logits, mask, P)) for logits, mask in zip(rows, kept, strict=True)]
     value, span = mean_of([float(mask.sum()) for mask in kept])
     run.claim(
-        "A nucleus is the smallest set of best tokens that has its mass, however many that takes.",
+        "A nucleus is the smallest set of most likely tokens with the required probability.",
         value=value,
         interval=span,
         against=K,
@@ -165,7 +165,7 @@ def rules(run: LabRun, writer: Writer, texts: list[str]) -> None:
     line = Curve("prompts", points, [low for _, (low, _) in bands], [high for _, (_, high) in bands])
     run.figure(
         "temperature",
-        curves([line], "temperature", "entropy of the next token, nats", "Temperature"),
+        Curves([line], "temperature", "entropy of the next token, nats", "Temperature"),
         "How unsure the next token is as temperature rises: mean over prompts with its 95 % interval.",
     )
 
@@ -188,7 +188,8 @@ def draws(run: LabRun, writer: Writer, rng: np.random.Generator) -> None:
     apart, error = np.mean(away) - np.mean(theirs), np.hypot(np.std(away), np.std(theirs)) / batches**0.5
     value, span = mean_of(away)
     run.claim(
-        "Drawn tokens are as near to the nucleus' law as those of another sampler, and none is outside it.",
+        "Sampled tokens are as close to the distribution of the nucleus as those of another sampler, and "
+        "none is outside it.",
         value=value,
         interval=span,
         against=float(np.mean(theirs)),
@@ -234,7 +235,7 @@ def searches(run: LabRun, writer: Writer, texts: list[str], length: int) -> None
     )
     value, span = mean_of(gains)
     run.claim(
-        "Beam search finds likelier continuations than greedy search, by some nats.",
+        "Beam search finds more likely continuations than greedy search, by some nats.",
         value=value,
         interval=span,
         holds=span[0] > 0,
@@ -262,8 +263,8 @@ def every_sequence(run: LabRun, writer: Writer, texts: list[str]) -> None:
             top = beam_search(next_logits, begin, beams, STEPS, length_penalty=0.0)[0]
             result.append(best - top.score)
     run.table(
-        f"All {GAME_TOKENS**STEPS:,} sequences of {STEPS} of the {GAME_TOKENS} best tokens: "
-        "how far below the best, in nats",
+        f"All {GAME_TOKENS**STEPS:,} sequences of {STEPS} of the {GAME_TOKENS} most likely tokens: "
+        "difference to the best sequence, in nats",
         ["search", "mean over prompts", "found the best on"],
         [
             [name, np.mean(result), f"{sum(gap < 1e-4 for gap in result)} of {len(result)}"]
@@ -276,7 +277,7 @@ def every_sequence(run: LabRun, writer: Writer, texts: list[str]) -> None:
     )
     value, span = mean_of(wide)
     run.claim(
-        "A beam as wide as the game finds the best of all sequences, which greedy search often misses.",
+        "A beam with all these tokens finds the best of all sequences. Greedy search often misses it.",
         value=value,
         interval=span,
         against=float(np.mean(greedy)),
@@ -305,13 +306,13 @@ def repetition(run: LabRun, writer: Writer, texts: list[str], length: int) -> No
             pairs = list(pairwise(ids[len(start) :].tolist()))
             result.append(len(set(pairs)) / len(pairs))
     run.table(
-        f"Share of different pairs of tokens among {length} written",
+        f"Share of distinct token pairs among {length} generated tokens",
         ["rule", "mean over prompts"],
         [[rule, np.mean(result)] for rule, result in fresh.items()],
     )
     value, span = mean_of(np.array(fresh["nucleus"]) - np.array(fresh["greedy"]))
     run.claim(
-        "Greedy text repeats itself; nucleus sampling writes more different pairs of tokens.",
+        "Greedy text repeats itself. Nucleus sampling gives more distinct token pairs.",
         value=value,
         interval=span,
         holds=span[0] > 0,

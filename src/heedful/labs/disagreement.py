@@ -27,15 +27,13 @@ import heedful
 from heedful.comparisons import agreement
 from heedful.comparisons.result import Comparison
 from heedful.core.arrays import Floats
+from heedful.core.charts import BarGroup, Bars, Heat, Panel, Scored, WordGrid
 from heedful.core.model import Model
 from heedful.core.phrases import listed
 from heedful.labs.base.claims import claim_mean
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.reviews import reviews
 from heedful.metrics.score import score_explanations
-from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
-from heedful.reports.charts.panels import Panel, heat
-from heedful.reports.charts.word_grid import Scored, word_rows
 from heedful.stats.intervals import SIGNED, max_t
 
 SENTENCE = "attention based explanations are popular but questionable"
@@ -54,7 +52,7 @@ ALL_TEXTS = {"lime": {"precision": 0.0}}  # no early stop: seven words have 128 
 )
 def disagreement(run: LabRun) -> None:
     model = heedful.load("zoo:one-layer")
-    comparison = heedful.explain(model, SENTENCE, SEVEN, seed=run.seed, params=ALL_TEXTS)
+    comparison = heedful.explain(model, SENTENCE, SEVEN, seed=run.seed, params=ALL_TEXTS, evidence=False)
     one_sentence(run, comparison)
     count = FAST if run.fast else 200
     rng = np.random.default_rng(run.seed)
@@ -75,7 +73,7 @@ def one_sentence(run: LabRun, told: Comparison) -> None:
     """Scores of each method, and the matrix of agreement."""
     words = [word.text for word in told["lime"].words()]
     scores = {name: scaled(told, name) for name in SEVEN}
-    run.say(f'"{SENTENCE}": the answer is {told["lime"].target.label}; positive scores speak for it.')
+    run.say(f'''"{SENTENCE}": the answer is {told["lime"].target.label}. Positive scores support it.''')
     run.table(
         "Scores, each method's largest set to 1",
         ["word", *SEVEN],
@@ -91,13 +89,13 @@ def one_sentence(run: LabRun, told: Comparison) -> None:
     )
     run.figure(
         "sentence",
-        word_rows(words, [Scored(n, scores[n].tolist(), told[n].signed) for n in SEVEN], SENTENCE),
-        "Scores, each method's largest set to 1. Blue speaks for the answer, orange against it; purple is of"
-        " methods without sign, which say how much and not which way.",
+        WordGrid(words, [Scored(n, scores[n].tolist(), told[n].signed) for n in SEVEN], SENTENCE),
+        "Scores, each method's largest set to 1. Blue: for the answer. Orange: against it. Purple: methods"
+        " without a sign, which say how much and not in which direction.",
     )
     lime, attention = dict(zip(words, scores["lime"], strict=True)), told["attention-avg"].top(2)
     run.claim(
-        "'popular' is one of the two words attended to most, and LIME says it speaks against the answer.",
+        "'popular' is one of the two words with most attention, but LIME gives it a negative score.",
         value=lime["popular"],
         exact=True,
         holds=lime["popular"] < -0.2 and "popular" in [word.text for word in attention],
@@ -137,14 +135,14 @@ def many_agree(run: LabRun, found: Floats, again: Floats, on_sentence: Floats) -
     run.table("Mean tau on reviews", ["", *SEVEN], [[a, *row] for a, row in zip(SEVEN, matrix, strict=True)])
     run.figure(
         "agreement",
-        heat([Panel("sentence", on_sentence.tolist()), Panel("reviews", matrix.tolist())], "Kendall's tau"),
+        Heat([Panel("sentence", on_sentence.tolist()), Panel("reviews", matrix.tolist())], "Kendall's tau"),
         f"Agreement of the seven, in the order {listed(SEVEN)}: on the sentence and on {len(found)} reviews.",
     )
     within = np.array([a == b for a, b in pair_kinds()])
     claim_mean(
         run,
-        "On reviews two of the seven agree less than LIME does with itself when it draws other rows: by over"
-        " 0.1.",
+        "On reviews, two of the seven methods agree less than two runs of LIME with different seeds, by "
+        "over 0.1.",
         again - found.mean(1),
         above=0.1,
         against=float(again.mean()),
@@ -152,7 +150,7 @@ def many_agree(run: LabRun, found: Floats, again: Floats, on_sentence: Floats) -
     )
     claim_mean(
         run,
-        "LIME and the mean of the gradient, which both have signs, do not agree: tau below 0.2.",
+        "LIME and the mean gradient both have signs, but do not agree: tau below 0.2.",
         found[:, list(combinations(SEVEN, 2)).index(("lime", "grad-avg"))],
         below=0.2,
         against=0.0,
@@ -161,8 +159,8 @@ def many_agree(run: LabRun, found: Floats, again: Floats, on_sentence: Floats) -
     )
     claim_mean(
         run,
-        "Methods of one kind (attention, size of the gradient, direction) agree more than those of two kinds,"
-        " by over 0.1.",
+        "Methods of the same kind (attention, gradient norm, direction) agree more than methods of "
+        "different kinds, by over 0.1.",
         found[:, within].mean(1) - found[:, ~within].mean(1),
         above=0.1,
         against=float(found[:, ~within].mean()),
@@ -183,13 +181,14 @@ def evidence(run: LabRun, skills: Floats) -> None:
     band = max_t(skills, run.seed)
     run.figure(
         "evidence",
-        bars(
+        Bars(
             [BarGroup(name, [band.mean[m]], [band.low[m]], [band.high[m]]) for m, name in enumerate(SEVEN)],
             series=["skill"],
-            up="skill (random 0, best found 1)",
-            title="Who finds the words that matter",
+            y="skill (random 0, best found 1)",
+            title="Which methods find the words that matter",
+            better="high",
         ),
-        f"Mean skill by {METRIC} under deletion on {len(skills)} reviews; 95 % intervals for all together.",
+        f"Mean skill by {METRIC} with deletion on {len(skills)} reviews; simultaneous 95 % intervals.",
     )
     run.table(
         f"Skill by {METRIC}, deletion",
@@ -199,7 +198,7 @@ def evidence(run: LabRun, skills: Floats) -> None:
     at = {name: skills[:, m] for m, name in enumerate(SEVEN)}
     claim_mean(
         run,
-        "LIME finds more of what matters than mean attention: over 0.2 of the way from random to best.",
+        "LIME finds important words better than mean attention: its skill is higher by over 0.2.",
         at["lime"] - at["attention-avg"],
         above=0.2,
         against=float(at["attention-avg"].mean()),
@@ -214,7 +213,7 @@ def evidence(run: LabRun, skills: Floats) -> None:
         control="random order",
     )
     run.say(
-        "Methods without a sign cannot tell a word that speaks for the answer from one that speaks against"
-        " it, and deletion asks for exactly that. Agreement alone would not have shown who is right: the two"
-        " norms of the gradient agree with each other nearly perfectly."
+        "Methods without a sign cannot distinguish words for the answer from words against it, but "
+        "deletion tests exactly this. Agreement alone does not show which method is right: the two norms "
+        "of the gradient agree with each other almost perfectly."
     )

@@ -32,6 +32,7 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from heedful.core.arrays import Floats
+from heedful.core.charts import Heat, Panel, Scatter, Series
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.brackets import (
     Grammar,
@@ -49,8 +50,6 @@ from heedful.labs.data.brackets import (
     surprise,
     violation,
 )
-from heedful.reports.charts.forest_scatter import Series, scatter
-from heedful.reports.charts.panels import Panel, heat
 from heedful.stats.intervals import UNIT, Counts, Interval, bootstrap, mean_of, percentile_interval
 
 WEIGHT = 0.3  # of the regulariser
@@ -103,8 +102,9 @@ def dyck(run: LabRun) -> None:
     sizes = FAST if run.fast else FULL
     grammar = sizes.grammar
     run.say(
-        f"Words of {grammar.types} types of brackets, at most {grammar.depth} deep, cut at {sizes.length}"
-        " tokens. All models of a group are trained at once, as one; each has its own start and batches."
+        f"Strings with {grammar.types} types of brackets, at most {grammar.depth} deep, cut at "
+        f"{sizes.length} tokens. All models of a group are trained in one batch; each has its own initial "
+        "weights and training data."
     )
     two_layers(run, sizes)
     one_layer(run, sizes)
@@ -132,7 +132,7 @@ def two_layers(run: LabRun, sizes: DyckSizes) -> None:
     right = accuracy(logits, test).numpy()
     value, span = mean_of(right, UNIT)
     run.claim(
-        "Two-layer models from different starts close brackets right, all but always.",
+        "Two-layer models with different seeds almost always close brackets correctly.",
         value=value,
         interval=span,
         holds=span[0] > 0.97,
@@ -175,8 +175,8 @@ def one_layer(run: LabRun, sizes: DyckSizes) -> None:
     nearest = min((a for _, a, _, _ in results.values()), key=lambda near: near.mean())
     value, span = mean_of(nearest, UNIT)
     run.claim(
-        "One-layer models over states close brackets right at the length they learnt, with the regulariser"
-        " and without.",
+        "One-layer models over states close brackets correctly at the training length, with and without "
+        "the regulariser.",
         value=value,
         interval=span,
         holds=span[0] > 0.97,
@@ -233,14 +233,15 @@ def generalising(
     _, _, far, off = found["plain"]
     value, span = rank_correlation(off, far, run.seed)
     run.claim(
-        "The more a model violates the balance, the less it generalises to long texts (rank correlation).",
+        "The more a model violates the balance condition, the worse it generalises to long texts (rank "
+        "correlation).",
         value=value,
         interval=span,
         holds=span[1] < 0,
     )
     value, span = mean_of(np.log(found["regularised"][3] / off))
     run.claim(
-        "The regulariser lowers the violation (mean of log ratios, same starts).",
+        "The regulariser reduces the violation (mean of log ratios, same initial weights).",
         value=value,
         interval=span,
         holds=span[1] < 0,
@@ -251,22 +252,23 @@ def generalising(
         if span[0] > 0
         else "here it does the reverse"
         if span[1] < 0
-        else "with as little training as here that is not reproduced"
+        else "this is not reproduced with as little training as here"
     )
     run.say(
-        "The paper (recalled, not checked again) finds that the regulariser also improves length"
-        f" generalisation; {here}: accuracy at {sizes.long} tokens changes by {value:+.3f}"
-        f" ({span[0]:+.3f} to {span[1]:+.3f}, 95 % over seeds)."
+        "According to the paper (from memory), the regulariser also improves length generalisation; "
+        f"{here}: accuracy at {sizes.long} tokens changes by {value:+.3f} ({span[0]:+.3f} to "
+        f"{span[1]:+.3f}, 95 % over seeds)."
     )
     run.figure(
         "balance",
-        scatter(
+        Scatter(
             [Series(name, _points(v, b)) for name, (_, _, b, v) in found.items()],
             "log10 of balance violation",
             f"closing brackets wrong at {sizes.long} tokens",
             "Balance violation and length generalisation",
+            better="low",
         ),
-        f"One mark a model, trained on {sizes.length} tokens: violation against errors on {sizes.long}.",
+        f"One mark per model, trained on {sizes.length} tokens: violation against errors on {sizes.long}.",
     )
 
 
@@ -311,8 +313,8 @@ def different(run: LabRun, seeds: int, looks: Floats, same: Floats) -> None:
     """Maps differ, answers do not."""
     value, span = jackknife(looks, seeds)
     run.claim(
-        "Attention maps differ between seeds: a tenth of the second layers' weight, or more, lies elsewhere"
-        " (total variation, mean over pairs; the interval is a jackknife over seeds).",
+        "Attention maps differ between seeds: at least a tenth of the second layer's weight is in other "
+        "places (total variation, mean over pairs; jackknife interval over seeds).",
         value=value,
         interval=span,
         holds=span[0] > 0.1,
@@ -326,4 +328,4 @@ def several_maps(run: LabRun, name: str, maps: Tensor, words: Words, title: str)
     text = "".join("([)]"[2 * (t % 2) + t // 2] for t in words.tokens[0].tolist())
     caption = f"{title} on {text}, query by row; the first column is the start."
     panels = [Panel(f"seed {s + 1}", maps[s, 0].tolist()) for s in range(min(4, len(maps)))]
-    run.figure(name, heat(panels, title, columns=4), caption)
+    run.figure(name, Heat(panels, title, columns=4), caption)

@@ -18,6 +18,7 @@ import math
 
 import numpy as np
 
+from heedful.core.charts import Forest, Line
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.errata_checks import (
     attention_formulas,
@@ -30,7 +31,6 @@ from heedful.labs.errata_checks.formula import Misprint
 from heedful.labs.measures.positive_scores import positive_scores
 from heedful.labs.measures.special_tokens import special_tokens
 from heedful.models.zoo import resolve
-from heedful.reports.charts.forest_scatter import Line, forest
 from heedful.stats.intervals import mean_of
 
 REAL = "zoo:prompt-injection"
@@ -43,16 +43,24 @@ CHECKS = (
 )
 
 NOT_COMPUTED = (
-    ("E7", "an L1 norm with 1/d in front", "one factor for all, the same ranking: nothing separates them"),
+    (
+        "E7",
+        "an L1 norm with 1/d in front",
+        "one factor for all tokens gives the same ranking: no difference to measure",
+    ),
     (
         "E9",
         "a constraint without its right-hand side",
-        "no number can be compared with nothing; the rule to stop is checked above",
+        "without a right-hand side there is nothing to compare; the stopping rule is checked above",
     ),
     ("E10", "where 50,304 comes from", "that a re-implementation pads its table to it is in that code"),
     ("E10", "f(x) at x_{t+1}, without a position", "an index left out computes nothing else"),
     ("E11", "an argmax of the ratio", "a place, where a number is meant"),
-    ("E12", "ROAR removes 0, 10, …, 100 %", "the protocol has 0, 10, 30, 50, 70, 90 %: a choice, recalled"),
+    (
+        "E12",
+        "ROAR removes 0, 10, …, 100 %",
+        "the protocol has 0, 10, 30, 50, 70, 90 %: a choice, from memory",
+    ),
     ("E14", "histogram task: tied weights, identity values", "what the released code trains is in that code"),
     ("E15", "years of three papers", "NeurIPS 2023, ICLR 2015, NeurIPS 2024: bibliography"),
     (
@@ -60,25 +68,25 @@ NOT_COMPUTED = (
         "LIME: ridge of 1, bandwidth 0.25, first row unperturbed",
         "facts about the official code; the text leaves them open and prints no other number",
     ),
-    ("E19", "a gradient's index of 1", "a slip of the pen in one line"),
+    ("E19", "a gradient's index of 1", "a typing error in one line"),
     ("E20", "the usual baseline is the last layer", "a custom; where the answer is read is checked above"),
     ("E21", "input size 128", "which activations a paper's autoencoder reads (512) is in the paper"),
-    ("E22", "a table without its adversary row", "the row's numbers are recalled, not recomputed"),
+    ("E22", "a table without its adversary row", "the row's numbers are from memory, not recomputed"),
     ("OK", "toy cross entropies 0.82 and 0.69", "counted exactly in the lab superposition"),
 )
 
 
 @lab(
     "errata",
-    title="Errata: what is printed, what holds, and the number between them",
+    title="Errata: the printed formula, the correct one, and the difference in numbers",
     minutes=0.4,
     cite="Abnar & Zuidema 2020; Chefer et al. 2021; Mardaoui & Garreau 2021; Lopardo et al. 2024; others",
 )
 def errata(run: LabRun) -> None:
     n = 5 if run.fast else 40
     run.say(
-        "Formulas that circulate in lecture notes and papers, printed wrongly, and what heedful computes"
-        " instead. Neither is believed: both are held against a truth that was got in a third way."
+        "Formulas that appear in lecture notes and papers in a wrong form, and what heedful computes "
+        "instead. Both are compared with a reference that is computed in a third way."
     )
     results = []
     for done, check in enumerate(CHECKS):
@@ -88,7 +96,7 @@ def errata(run: LabRun) -> None:
     for each in results:
         run.say(formulas(each))
     run.table(
-        "How far each is from the truth, mean and worst instance",
+        "Error of each form, mean and worst case",
         ["", "printed", "nearest", "correct", "farthest", "instances"],
         [
             [
@@ -110,19 +118,19 @@ def errata(run: LabRun) -> None:
     ]
     run.figure(
         "errata",
-        forest(lines, "distance to the truth", "Errata"),
+        Forest(lines, "distance to the truth", "Errata", better="low"),
         "How far the printed form (dot, with its interval) and the correct one (hollow) are from the truth.",
     )
-    run.table("Not computed, and not claimed", ["", "about", "why"], NOT_COMPUTED)
+    run.table("Not computed, so not claimed", ["", "about", "why"], NOT_COMPUTED)
     measured(run)
 
 
 def measured(run: LabRun) -> None:
     """Two sentences of the field that are about models, not formulas: one model here, and a real one."""
     run.say(
-        "E13. Special tokens get much attention; it was conjectured that this is because they are never split"
-        " into pieces. Then whole words would get as much, split words less, and a special token in two parts"
-        " no more than one part had."
+        "E13. Special tokens get much attention. One conjecture is: because they are never split into "
+        "pieces. Then whole words would get as much, split words would get less, and a special token "
+        "written twice would get no more than once."
     )
     names = [("zoo:sentiment", 12, 20)] if run.fast else [("zoo:sentiment", 60, 24), (REAL, 60, 16)]
     ready = [each for each in names if resolve.pulled(each[0])]
@@ -130,23 +138,26 @@ def measured(run: LabRun) -> None:
         run.progress(0, 1, f"special tokens of {name}")
         special_tokens(run, name, count)
     run.say(
-        "A critique of the field: 'positive attribution does not imply that increasing the feature increases"
-        " the output'. How often is it so? A word is increased by longer embeddings, by putting it back alone"
-        " and by not removing it from the text."
+        "A common criticism: 'positive attribution does not imply that increasing the feature increases "
+        "the output'. How often is this so? A word is increased in three ways: a longer embedding, the "
+        "word alone put back, and the word not removed from the text."
     )
     for name, _, count in ready:
         run.progress(0, 1, f"positive scores on {name}")
         positive_scores(run, name, count)
     if run.fast:
-        run.say(f"The full run asks the real model {REAL} as well, if it was pulled.")
+        run.say(f"The full run also tests the real model {REAL}, if it was pulled.")
     elif len(ready) < len(names):
-        run.say(f"To see both on a real model: heedful zoo pull {REAL.removeprefix('zoo:')}, and run again.")
+        run.say(
+            f"To test both on a real model: heedful zoo pull {REAL.removeprefix('zoo:')}, then run the "
+            "lab again."
+        )
 
 
 def formulas(each: Misprint) -> str:
     if each.number == "OK":
-        return f"Sound, as printed: {each.correct}. Control: {each.printed}. Judge: {each.judge}."
-    return f"{each.number}. Printed: {each.printed}. Correct: {each.correct}. Judge: {each.judge}."
+        return f"Correct as printed: {each.correct}. Control: {each.printed}. Reference: {each.judge}."
+    return f"{each.number}. Printed: {each.printed}. Correct: {each.correct}. Reference: {each.judge}."
 
 
 def span_of(each: Misprint) -> tuple[float, float]:

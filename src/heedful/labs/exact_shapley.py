@@ -29,6 +29,7 @@ import numpy as np
 
 from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
+from heedful.core.charts import BarGroup, Bars, Curve, Curves
 from heedful.core.target import Target
 from heedful.engine.question import run_explainer
 from heedful.explainers.exact_one_layer import games
@@ -38,7 +39,6 @@ from heedful.labs.data.reviews import reviews
 from heedful.modalities.text import TextInput
 from heedful.models.load import load_token_model
 from heedful.nn import OneLayerClassifier
-from heedful.reports.charts.curves_boxes_bars import BarGroup, Curve, bars, curves
 from heedful.stats import enumeration, ratio_game
 from heedful.stats.intervals import NORMAL_QUANTILE, POSITIVE, UNIT, mean_of
 from heedful.stats.lime_limit import Masks
@@ -72,8 +72,8 @@ def exact_shapley(run: LabRun) -> None:
     rng = np.random.default_rng(run.seed)
     model = in_float64(load_token_model("zoo:one-layer"))
     run.say(
-        "zoo:one-layer, six heads, in float64; the number explained is the logit of the answer. In place of"
-        " an absent word stands the unknown-word token."
+        "zoo:one-layer, six heads, in float64. The explained number is the logit of the answer. An absent "
+        "word is replaced by the unknown-word token."
     )
     one_sentence(run, model)
     against_brute_force(run, model, rng)
@@ -128,7 +128,7 @@ def one_sentence(run: LabRun, model: TokenModel) -> None:
     ]
     run.figure(
         "sentence",
-        bars(groups, list(results), "score towards positive", "Four exact explanations"),
+        Bars(groups, list(results), "score towards positive (logit)", "Four exact explanations"),
         "Exact scores of every word, side by side.",
     )
 
@@ -152,23 +152,23 @@ def against_brute_force(run: LabRun, model: TokenModel, rng: np.random.Generator
         total = float(solved(model, x, target, ratio_game.shapley).sum())
         whole.append(abs(total - (values[-1] - values[0])) / max(abs(total), 1.0))
     run.table(
-        "Largest error against every subset, relative to the largest score",
+        "Largest error compared with all subsets, relative to the largest score",
         ["explanation", "mean over texts", "worst text"],
         [[name, np.mean(result), max(result)] for name, result in errors.items()],
     )
     for name, result in errors.items():
         value, span = mean_of(result, POSITIVE)
         run.claim(
-            f"{name}: the quadrature is what all subsets of the words give.",
+            f"{name}: the quadrature equals the sum over all subsets of the words.",
             value=value,
             interval=span,
             holds=bool(max(result) < 1e-8 and min(apart) > 1e-6),
             against=float(np.mean(apart)),
-            control="Banzhaf taken for Shapley",
+            control="Banzhaf instead of Shapley",
         )
     value, span = mean_of(whole, POSITIVE)
     run.claim(
-        "Exact Shapley values sum to what the words change together.",
+        "Exact Shapley values sum to the total change by all words.",
         value=value,
         interval=span,
         holds=bool(max(whole) < 1e-10),
@@ -220,9 +220,9 @@ def against_sampling(run: LabRun, model: TokenModel, rng: np.random.Generator) -
         + [["none: by quadrature", 0.0, 0.0]],
     )
     run.say(
-        f"The exact values of such a text took {np.mean(seconds):.2g} seconds and no row of the model. With"
-        f" {budgets[0]} rows heedful's kernel-shap was run {again} times more on each text: how often do its"
-        " intervals hold the exact value?"
+        f"The exact values of such a text took {np.mean(seconds):.2g} seconds and no model input. With "
+        f"{budgets[0]} model inputs, heedful's kernel-shap was run {again} more times on each text. How "
+        "often do its intervals contain the exact value?"
     )
     sampling_claims(run, budgets, plain, ours, covered.ravel())
 
@@ -246,7 +246,7 @@ def sampling_claims(
     """Errors (texts, budgets) of both estimators; covered (runs,): the share of ours whose intervals held."""
     value, span = mean_of([np.polyfit(np.log(budgets), np.log(row), 1)[0] for row in plain])
     run.claim(
-        "KernelSHAP as published comes to the exact values like one over the root of its rows.",
+        "The error of KernelSHAP as published falls with the square root of the number of model inputs.",
         value=value,
         interval=span,
         against=-0.5,
@@ -255,7 +255,7 @@ def sampling_claims(
     )
     value, span = mean_of(np.log(plain[:, 0]))
     run.claim(
-        "With a few hundred rows it is still some per cent off, which exact values are not.",
+        "With a few hundred model inputs it is still wrong by some per cent.",
         value=np.exp(value),
         interval=(np.exp(span[0]), np.exp(span[1])),
         holds=bool(span[0] > np.log(0.01)),
@@ -264,7 +264,7 @@ def sampling_claims(
     )
     value, span = mean_of(np.log(plain / ours).mean(1))
     run.claim(
-        "With as many rows, heedful's kernel-shap is nearer to the exact values.",
+        "With as many model inputs, heedful's kernel-shap is closer to the exact values.",
         value=np.exp(value),
         interval=(np.exp(span[0]), np.exp(span[1])),
         holds=span[0] > 0,
@@ -273,8 +273,8 @@ def sampling_claims(
     )
     value, span = mean_of(covered, UNIT)  # words of one run are not independent; runs are
     run.claim(
-        "Its 95 % intervals hold the exact value of about as many words as they promise: over 90 and under"
-        " 99 %.",
+        "Its 95 % intervals contain the exact value for about as many words as they should: over 90 and "
+        "under 99 %.",
         value=value,
         interval=span,
         holds=span[0] > 0.9 and span[1] < 0.99,
@@ -287,6 +287,6 @@ def sampling_claims(
     ]
     run.figure(
         "convergence",
-        curves(lines, "rows of the model", "relative error", "Sampled Shapley values", log="xy"),
+        Curves(lines, "model inputs", "relative error", "Sampled Shapley values", log="xy", better="low"),
         "Relative distance of sampled Shapley values to the exact ones, mean over texts.",
     )

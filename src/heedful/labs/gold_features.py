@@ -22,10 +22,10 @@ from collections.abc import Callable
 import numpy as np
 
 from heedful.core.arrays import Floats
+from heedful.core.charts import BarGroup, Bars
 from heedful.labs.base.claims import claim_mean
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.reviews import reviews
-from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
 from heedful.retraining.glassbox_models import GlassBox, Words, common, fit_logistic, fit_tree, presence
 from heedful.retraining.gold_features import TOP_WORDS, recalls, words_of
 from heedful.stats.intervals import Band, student, two_way_mean
@@ -48,9 +48,10 @@ def gold_features(run: LabRun) -> None:
     train, labels = documents("train", rng)
     kept, _ = documents("held", rng)
     run.say(
-        f"{len(train)} texts of {SENTENCES} sentences to train on. LIME is the published one, with {samples}"
-        f" samples and {TOP_WORDS} words; every method sees the glass box as a function of text. Recalled, of"
-        " book reviews: LIME 92 % of a regression's words and 97 % of a tree's, greedy removal 37 to 64 %."
+        f"{len(train)} texts of {SENTENCES} sentences for training. LIME is the published one, with "
+        f"{samples} samples and {TOP_WORDS} words. Every method sees the transparent model as a function "
+        "of text. Published for book reviews (from memory): LIME finds 92 % of a regression's words and "
+        "97 % of a tree's, greedy removal 37 to 64 %."
     )
     bands = []
     for name, fit in BOXES.items():
@@ -64,7 +65,7 @@ def gold_features(run: LabRun) -> None:
     ]
     run.figure(
         "recall",
-        bars(groups, series=list(BOXES), up="recall", title="Recall of gold words"),
+        Bars(groups, series=list(BOXES), y="recall", title="Recall of gold words", better="high"),
         "Share of the words that decided among the first ten of each method, with 95 % intervals.",
     )
 
@@ -115,7 +116,7 @@ def recall_of(
     )
     value, reach = two_way_mean(values[None, :, 0], (0.0, 1.0))
     run.claim(
-        f"LIME finds more than 80 % of the words that decide in a {name}.",
+        f"LIME finds more than 80 % of the deciding words in a {name}.",
         value=value,
         interval=reach,
         holds=reach[0] > 0.8,
@@ -124,7 +125,7 @@ def recall_of(
     )
     claim_mean(
         run,
-        f"Greedy removal, which stops when the answer changes, finds less than LIME in a {name}.",
+        f"Greedy removal stops when the answer changes. It finds fewer words than LIME in a {name}.",
         values[:, 0] - np.array(by_greedy),
         above=0.0,
         against=float(np.mean(by_greedy)),

@@ -35,14 +35,13 @@ from torch import Tensor
 
 import heedful
 from heedful.core.arrays import Floats
+from heedful.core.charts import Curve, Curves, Scatter, Series
 from heedful.core.target import Target
 from heedful.explainers.exact_one_layer import gradient
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.reviews import reviews
 from heedful.modalities.text import text_of
 from heedful.nn import OneLayerClassifier, OneLayerConfig, single_query
-from heedful.reports.charts.curves_boxes_bars import Curve, curves
-from heedful.reports.charts.forest_scatter import Series, scatter
 from heedful.stats.intervals import mean_of
 
 ROUNDING = 1e-12  # of the gradient's size: float64
@@ -205,8 +204,8 @@ def trained(count: int, seed: int) -> list[GradientCase]:
 def gradient_theorem(run: LabRun) -> None:
     draws, texts = (10, 50) if run.fast else (100, 400)
     run.say(
-        "Random models of one, two and six heads and the trained zoo:one-layer on film reviews, in float64."
-        " Autograd is the judge; errors are relative to the largest row of the gradient."
+        "Random models with one, two and six heads, and the trained zoo:one-layer on film reviews, in "
+        "float64. The reference is autograd. Errors are relative to the largest row of the gradient."
     )
     groups = {}
     for k in HEADS:
@@ -220,7 +219,7 @@ def gradient_theorem(run: LabRun) -> None:
 def closed_form(run: LabRun, groups: dict[str, list[GradientCase]]) -> None:
     """Which rows each formula gets right."""
     run.table(
-        "Error of each formula against autograd, mean over texts",
+        "Error of each formula compared with autograd, mean over texts",
         ["model", "published, class token", "published, other rows", "three lines, all rows", "texts"],
         [
             [
@@ -237,7 +236,8 @@ def closed_form(run: LabRun, groups: dict[str, list[GradientCase]]) -> None:
     ours = [max(case.ours.max(), case.library.max()) for case in every]
     value, span = mean_of(ours)
     run.claim(
-        "With the query's path, the closed form is autograd's gradient in every row, whatever the heads.",
+        "With the path through the query, the closed form equals autograd's gradient in every row, for "
+        "any number of heads.",
         value=value,
         interval=span,
         holds=bool(max(ours) < ROUNDING),
@@ -245,7 +245,7 @@ def closed_form(run: LabRun, groups: dict[str, list[GradientCase]]) -> None:
     first, others = [case.published[0] for case in every], [case.published[1:].max() for case in every]
     value, span = mean_of(first)
     run.claim(
-        "Without it, the class token's row is wrong, and no other.",
+        "Without this path, only the class token's row is wrong.",
         value=value,
         interval=span,
         against=float(np.mean(others)),
@@ -264,7 +264,13 @@ def closed_form(run: LabRun, groups: dict[str, list[GradientCase]]) -> None:
     lines = [Curve(name, digits(shown, which)) for name, which in SHOWN.items()]
     run.figure(
         "rows",
-        curves(lines, "token (0 is the class token)", "digits that agree", "Agreement with autograd"),
+        Curves(
+            lines,
+            "token (0 is the class token)",
+            "digits that agree",
+            "Agreement with autograd",
+            better="high",
+        ),
         "Digits to which each row of the gradient agrees with autograd, six random heads, mean over models.",
     )
 
@@ -286,8 +292,8 @@ def completeness(run: LabRun, groups: dict[str, list[GradientCase]]) -> None:
     ]
     value, span = mean_of(left)
     run.claim(
-        "Gradient x input misses the logit by twice the attention covariance of score and value, and by once"
-        " that if the query is a constant.",
+        "The sum of gradient x input differs from the logit by twice the attention covariance of score "
+        "and value, and by once this covariance if the query is a constant.",
         value=value,
         interval=span,
         against=float(np.mean(gaps)),
@@ -308,7 +314,7 @@ def completeness(run: LabRun, groups: dict[str, list[GradientCase]]) -> None:
     share = [abs(2 * case.covariance) / abs(case.f) for case in real]
     value, span = mean_of(np.log10(share))
     run.claim(
-        "On the trained model the gap is no trifle: a tenth of the logit or more, in the geometric mean.",
+        "On the trained model the gap is large: at least a tenth of the logit, in the geometric mean.",
         value=10**value,
         interval=(10 ** span[0], 10 ** span[1]),
         holds=span[0] > -1,
@@ -322,6 +328,6 @@ def completeness(run: LabRun, groups: dict[str, list[GradientCase]]) -> None:
     ]
     run.figure(
         "gap",
-        scatter(series, "2 Cov(score, u), relative", "gradient x input less f, relative", "The gap"),
+        Scatter(series, "2 Cov(score, u), relative", "gradient x input minus f, relative", "The gap"),
         "The completeness gap of gradient x input against twice the attention covariance: one line.",
     )

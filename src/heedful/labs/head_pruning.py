@@ -30,14 +30,13 @@ import numpy as np
 
 import heedful
 from heedful.core.arrays import Floats
+from heedful.core.charts import Curve, Curves, Forest, Line
 from heedful.heads.ablation.importance import differences, units_of
 from heedful.heads.ablation.pruning import Pruning
 from heedful.heads.ablation.task_metrics import measure, prepare
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.reviews import Review, reviews
 from heedful.models.load import load_token_model
-from heedful.reports.charts.curves_boxes_bars import Curve, curves
-from heedful.reports.charts.forest_scatter import Line, forest
 from heedful.stats.intervals import bootstrap_ratio, max_t, mean_of
 
 if TYPE_CHECKING:
@@ -117,8 +116,9 @@ def head_pruning(run: LabRun) -> None:
     some = [kept[i] for i in np.random.default_rng(run.seed).permutation(len(kept))]
     model = load_token_model("zoo:sentiment")
     run.say(
-        f"zoo:sentiment on {sizes.texts} film sentences that no embedded model saw; a head is switched off by"
-        f" {' or by '.join(sizes.hows)} attention. Gains are in nats of the right label's log-probability."
+        f"zoo:sentiment on {sizes.texts} film sentences that no embedded model was trained on. A head is "
+        f"switched off by {' or by '.join(sizes.hows)} attention. Gains are in nats of the true label's "
+        "log-probability."
     )
     for how in sizes.hows:
         names, sure, right = gains(run, model, some[: sizes.texts], how)
@@ -134,21 +134,22 @@ def told(run: LabRun, how: str, names: list[str], sure: Floats, right: Floats) -
     band, points = max_t(sure, run.seed), max_t(right, run.seed)
     order = np.argsort(-band.mean)
     run.table(
-        f"Gain of the right label without each head, by {how} attention; intervals for all heads together",
+        f"Gain of the true label without each head, by {how} attention; simultaneous intervals",
         ["layer.head", "log-probability", "low", "high", "accuracy", "low", "high"],
         [[names[h], *(part[h] for b in (band, points) for part in (b.mean, b.low, b.high))] for h in order],
     )
     better = [names[h] for h in order if band.low[h] > 0]
     alone = sum(mean_of(sure[:, h])[1][0] > 0 for h in order)
     run.say(
-        f"Better without, all heads tried counted in: {', '.join(better) or 'none'} of {len(names)}."
-        f" Taken alone, without counting how many were tried: {alone}."
+        f"Better without the head, corrected for the number of heads: {', '.join(better) or 'none'} of "
+        f"{len(names)}. Without this correction: {alone}."
     )
     lines = [Line(names[h], *(float(part[h]) for part in (band.mean, band.low, band.high))) for h in order]
     run.figure(
         f"heads-{how}",
-        forest(lines, "gain of log-probability without the head", f"Gain without each head, {how}"),
-        f"Gain without each head ({how} attention), 95 % for all heads together. Above zero: better without.",
+        Forest(lines, "gain of log-probability without the head, nats", f"Gain without each head, {how}"),
+        f"Gain without each head ({how} attention), simultaneous 95 % intervals."
+        " Above zero: the model is better without it.",
     )
 
 
@@ -157,8 +158,8 @@ def luck(run: LabRun, sure: Floats, groups: tuple[int, ...]) -> None:
     arrays = {group: chosen_elsewhere(sure, group) for group in groups}
     apparent, left = arrays[groups[0]]
     run.claim(
-        "Chosen on few texts, the gain of the best removal is luck for the most part: on as many other texts"
-        " less than half of it is left.",
+        "If few texts choose the best removal, most of its gain is luck: on as many other texts less than "
+        "half of it remains.",
         value=float(left.mean() / apparent.mean()),
         interval=bootstrap_ratio(left, apparent, run.seed),
         holds=bootstrap_ratio(left, apparent, run.seed)[1] < 0.5,
@@ -172,7 +173,9 @@ def luck(run: LabRun, sure: Floats, groups: tuple[int, ...]) -> None:
         lines.append(Curve(name, [(float(g), value) for g, (value, _) in spans.items()], lows, highs))
     run.figure(
         "luck",
-        curves(lines, "texts that choose", "gain of log-probability", "Gain of the best removal", log="x"),
+        Curves(
+            lines, "texts that choose", "gain of log-probability, nats", "Gain of the best removal", log="x"
+        ),
         f"Gain of the head that looks most harmful, by how many texts choose it (first: {groups[0]}). Bands:"
         " 95 % over pairs of groups.",
     )
@@ -183,8 +186,8 @@ def helps(run: LabRun, sure: Floats, right: Floats) -> None:
     apparent, left = crossed(sure)
     value, span = mean_of(left)
     run.claim(
-        "Heads whose removal helps: chosen on one half of all texts and measured on the other, both ways"
-        " round, the best removal gains less than a fiftieth of a nat, and loses less: next to nothing.",
+        "Chosen on one half of all texts and measured on the other half (and vice versa), the best "
+        "removal changes the log-probability by less than a fiftieth of a nat.",
         value=value,
         interval=span,
         holds=span[0] > -NEGLIGIBLE_NATS and span[1] < NEGLIGIBLE_NATS,
@@ -197,17 +200,17 @@ def helps(run: LabRun, sure: Floats, right: Floats) -> None:
         "The best removal, in points of accuracy",
         ["what", "points", "low", "high"],
         [
-            ["Kovaleva et al. 2019, MRPC, best head (recalled)", 100 * RECALLED, None, None],
+            ["Kovaleva et al. 2019, MRPC, best head (from memory)", 100 * RECALLED, None, None],
             ["here, on the half that chose", 100 * seemed, None, None],
             ["here, on the other half", 100 * share, 100 * reach[0], 100 * reach[1]],
         ],
     )
-    verdict = "helps" if span[0] > 0 else "hurts" if span[1] < 0 else "cannot be told from doing nothing"
+    verdict = "helps" if span[0] > 0 else "hurts" if span[1] < 0 else "has no significant effect"
     beside = "lies above" if reach[1] < RECALLED else "lies below" if reach[0] > RECALLED else "lies within"
     run.say(
-        f"On texts that did not choose it, the best removal {verdict} (log-probability). The recalled gain of"
-        f" another model on another task {beside} the interval of the points found here; it is that of the"
-        " best of many heads, and how much of it is left on other texts is not known to us."
+        f"On texts that did not choose it, the best removal {verdict} (log-probability). The published "
+        f"gain (from memory; another model and task) {beside} the interval found here. It is for the best "
+        "of many heads; how much of it remains on other texts is not known."
     )
 
 
@@ -262,8 +265,7 @@ def spared(run: LabRun, few: Floats, most: Floats) -> None:
     """Losses (texts, 1 + draws) without a quarter and without three quarters: chosen first, then random."""
     (value, span), (chance, wide) = mean_of(few[:, 0]), mean_of(few[:, 1:].mean(1))
     run.claim(
-        "A quarter of the heads can go for less than a tenth of a nat, and it takes no choice: random ones"
-        " can as well.",
+        "Removing a quarter of the heads costs less than a tenth of a nat, even for random heads.",
         value=value,
         interval=span,
         holds=max(span[1], wide[1]) < MAX_LOSS_NATS,
@@ -272,8 +274,8 @@ def spared(run: LabRun, few: Floats, most: Floats) -> None:
     )
     value, span = mean_of(most[:, 1:].mean(1) - most[:, 0])
     run.claim(
-        "When three quarters go the choice counts: heads chosen one by one on other texts are missed less"
-        " than as many at random.",
+        "If three quarters are removed, the choice matters: heads chosen one by one on other texts cost "
+        "less than as many random heads.",
         value=value,
         interval=span,
         holds=span[0] > 0,
@@ -289,18 +291,19 @@ def drawn(run: LabRun, found: Pruning) -> None:
     single = [(float(s.gone), found.base - s.one_shot) for s in steps]
     run.figure(
         "pruning",
-        curves(
+        Curves(
             [
                 Curve("missed least first", [(float(s.gone), s.drop) for s in steps], lows, highs),
                 Curve("by importance alone", single),
                 Curve("random", [(float(s.gone), found.base - s.random) for s in steps]),
             ],
-            "heads gone",
-            "loss of log-probability",
+            "heads removed",
+            "loss of log-probability, nats",
             "Pruning curve",
+            better="low",
         ),
-        "Loss on texts that did not choose; band: 95 % over texts. Importance alone: each head's own,"
-        " measured once with all others present.",
+        "Loss on texts that did not choose the heads; band: 95 % over texts. Importance alone: measured "
+        "once per head with all others present.",
     )
 
 

@@ -32,6 +32,7 @@ import torch
 from torch import Tensor
 
 from heedful.core.arrays import Floats
+from heedful.core.charts import Curve, Curves, Heat, Panel
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.measures.counting_explained import KINDS, explaining
 from heedful.labs.models.counting import (
@@ -47,8 +48,6 @@ from heedful.labs.models.counting import (
     spread,
     train,
 )
-from heedful.reports.charts.curves_boxes_bars import Curve, curves
-from heedful.reports.charts.panels import Panel, heat
 from heedful.stats.intervals import UNIT, Interval, bootstrap_ratio, mean_of
 
 SOLVED_ACCURACY = 0.99  # held-out accuracy that counts as solved
@@ -115,7 +114,7 @@ def solved(run: LabRun, kind: str, number: int, sizes: HistogramSizes, x: Tensor
 
 @lab(
     "histogram",
-    title="Two minima that count equally well, one with attention that never looks at the input",
+    title="Two solutions that count equally well, one with attention that ignores the input",
     minutes=3.0,
     cite="Cui, Behrens, Krzakala & Zdeborova 2024",
 )
@@ -124,9 +123,10 @@ def histogram(run: LabRun) -> None:
     rng = torch.Generator().manual_seed(run.seed)
     x, test = sequences(sizes.config, sizes.drawn, rng)
     run.say(
-        f"Sequences of {sizes.config.length} letters out of {sizes.config.letters}; for every place, how"
-        f" often does its letter occur? {len(x)} to train on, {len(test)} others to test, none twice."
-        " Attention may read letters alone (semantic) or places alone (positional); values read both."
+        f"Sequences of {sizes.config.length} letters out of {sizes.config.letters}. Task: for every "
+        f"position, how often does its letter occur? {len(x)} sequences for training, {len(test)} others "
+        "for testing, all different. Attention reads only letters (semantic model) or only positions "
+        "(positional model). Values read both."
     )
     models = {k: [solved(run, k, i, sizes, x, test) for i in range(sizes.runs)] for k in KINDS}
     accuracy(run, models)
@@ -146,22 +146,24 @@ def accuracy(run: LabRun, models: dict[str, list[Trained]]) -> None:
         worst = min(every, key=lambda one: one.right.mean())
         value, span = mean_of(worst.right, UNIT)
         run.claim(
-            f"The {kind} model counts right at 99 % of the places or more, in its worst run.",
+            f"The {kind} model counts correctly at 99 % of the positions or more, in its worst run.",
             value=value,
             interval=span,
             holds=span[0] > SOLVED_ACCURACY,
         )
     run.figure(
         "learning",
-        curves(
+        Curves(
             [Curve(k, every[0].curve) for k, every in models.items()],
             "epochs",
-            "places counted wrong",
+            "share of places counted wrong",
             "Learning curves",
             log="y",
+            better="low",
         ),
-        "Held-out error while the models learn. The paper trains for 200 epochs; here Q and K start small,"
-        " which makes it short: with attention peaked from the start, the semantic model is slow.",
+        "Held-out error during training. The paper trains for 200 epochs. Here Q and K start with small "
+        "values, which makes training short; with peaked attention at the start, the semantic model is "
+        "slow.",
     )
 
 
@@ -172,7 +174,7 @@ def looking(run: LabRun, models: dict[str, list[Trained]], test: Tensor, rng: to
         runs = [one.model for one in models[kind]]
         bound[kind] = [spread(m, some) for m in runs], [moved(m, some, rng) for m in runs]
     run.claim(
-        "Positional attention has no variance over sequences: not one weight ever changes.",
+        "Positional attention is the same for all sequences: no weight changes.",
         value=max(bound["positional"][0]),
         exact=True,
         holds=max(bound["positional"][0]) == 0.0,
@@ -180,7 +182,7 @@ def looking(run: LabRun, models: dict[str, list[Trained]], test: Tensor, rng: to
         control="semantic attention",
     )
     run.claim(
-        "Semantic attention follows its letters: a permuted sequence has permuted attention, up to rounding.",
+        "Semantic attention follows the letters: a permuted sequence has permuted attention, up to rounding.",
         value=max(bound["semantic"][1]),
         exact=True,
         holds=max(bound["semantic"][1]) < 1e-5,
@@ -191,7 +193,7 @@ def looking(run: LabRun, models: dict[str, list[Trained]], test: Tensor, rng: to
     value, span = mean_of(least)
     control = np.mean([on_copies(one.model, some).mean() for one in models["positional"]])
     run.claim(
-        "Semantic attention gives another copy more than an even share, in its worst run.",
+        "Semantic attention gives another copy of the letter more than a uniform share, in its worst run.",
         value=value,
         interval=span,
         holds=span[0] > 1.2,
@@ -206,7 +208,7 @@ def looking(run: LabRun, models: dict[str, list[Trained]], test: Tensor, rng: to
             panels.append(Panel(kind, weights.tolist(), text))
     run.figure(
         "attention",
-        heat(panels, "Attention maps of both models on the same three sequences", columns=3),
+        Heat(panels, "Attention maps of both models on the same three sequences", columns=3),
         "Attention of both models on the same three sequences, query by row. Above, one map three times.",
     )
 
@@ -227,7 +229,7 @@ def staying(run: LabRun, models: dict[str, Trained], sizes: HistogramSizes, x: T
                 rows.append([name, kind, when, *(float(r.double().mean()) for r in (before, after))])
                 rows[-1] += _flat(mean_of(gone, UNIT))
     run.table(
-        f"Attention free to read both, noise {SHAKE:g}, then {sizes.further} steps at a rate of {RATE:g}",
+        f"Attention may read both; noise {SHAKE:g}, then {sizes.further} steps with learning rate {RATE:g}",
         ["by", "started from", "taken", "accuracy before", "after", "attention moved", "low", "high"],
         rows,
     )
@@ -246,8 +248,8 @@ def stays(run: LabRun, moved: dict[tuple[str, str, str], Floats]) -> None:
     ]
     low, high = max(spans, key=lambda span: span[1])
     run.claim(
-        "Free to read both and trained on with Adam, a model that counts right keeps its attention: it moves"
-        " by less than a third of what the same model, taken early in its training, moves.",
+        "If attention may read both and training continues with Adam, a model that counts correctly keeps "
+        "its attention: it changes less than a third as much as the same model from early in its training.",
         value=float(ratios["Adam"]),
         interval=(low, high),
         holds=high < MAX_MOVED_RATIO,
@@ -255,15 +257,15 @@ def stays(run: LabRun, moved: dict[tuple[str, str, str], Floats]) -> None:
         control="the same ratio by plain descent",
     )
     blind = (
-        "In so few steps plain descent at the paper's rate does not move the early model much more than the"
-        " solved one: with it alone, that attention stays would show nothing."
+        "With so few steps, plain gradient descent at the paper's rate does not change the early model "
+        "much more than the trained one. So by itself it would not show that attention stays."
         if ratios["plain descent"] > MAX_MOVED_RATIO
-        else "Plain descent at the paper's rate tells the early model from the solved one as well."
+        else "Plain gradient descent at the paper's rate also separates the early model from the trained one."
     )
     run.say(
-        f"The ratio is that of the kind of model that moves more; intervals are over sequences. {blind} The"
-        " paper goes on for 100 epochs. It is not the bounds that hold the models; that no optimiser could"
-        " leave is not shown."
+        f"The ratio is for the kind of model that changes more; intervals are over sequences. {blind} The "
+        "paper continues for 100 epochs. So the models do not stay because of their restrictions. It is "
+        "not shown that no optimiser could leave these solutions."
     )
 
 

@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 
 import heedful
+from heedful.core.charts import Box, Boxes, Curve, Curves
 from heedful.labs.base.claims import claim_mean
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.one_layer_cases import OneLayerCase, case, documents, error, fresh
-from heedful.reports.charts.curves_boxes_bars import Box, Curve, boxes, curves
 from heedful.stats import lime_first_order, lime_limit, ratio_game
 from heedful.stats.intervals import POSITIVE, UNIT, Interval, mean_of, student_quantile
 from heedful.stats.lime_limit import PUBLISHED, Floats
@@ -55,9 +55,9 @@ def lime_theorem(run: LabRun) -> None:
     trained = heedful.load("zoo:one-layer")
     texts = documents(count, d, np.random.default_rng(run.seed))
     run.say(
-        f"{count} texts of {d} different words from film reviews. Three models of one architecture: 'diffuse'"
-        " has fresh weights, 'peaked' the same with scores eight times as far apart, 'trained' is"
-        " zoo:one-layer. The explained number is the logit of each model's answer."
+        f"{count} texts of {d} different words from film reviews. Three models of one architecture: "
+        "'diffuse' has random weights, 'peaked' the same weights with scores multiplied by eight, "
+        "'trained' is zoo:one-layer. The explained number is the logit of each model's answer."
     )
     cases = {
         "diffuse": [case(fresh(trained, run.seed + i, 1.0), text) for i, text in enumerate(texts)],
@@ -78,7 +78,7 @@ def equal_attention(run: LabRun, uniform: OneLayerCase) -> None:
     exact, plain = uniform.exact(), uniform.mean(lime_first_order.plain)
     off = error(plain, exact)
     run.claim(
-        "Where all words get the same attention the constant is 1: alpha v - alpha_h v_h is the limit.",
+        "If all words get the same attention, the constant is 1: alpha v - alpha_h v_h is the limit.",
         value=off,
         exact=True,
         holds=off < 1e-6 < 0.4 < error(1.5 * plain, exact),  # 1e-6: the model is float32
@@ -105,15 +105,20 @@ def several_runs(run: LabRun, firsts: dict[str, OneLayerCase], rows: int) -> Non
         ]
         run.figure(
             f"runs-{name}",
-            boxes(shown, "coefficient", f"LIME on the {name} model", marks=["exact limit", *made]),
+            Boxes(
+                shown,
+                "coefficient (change of the output)",
+                f"LIME on the {name} model",
+                marks=["exact limit", *made],
+            ),
             f"{SHOWN_RUNS} runs of LIME with {rows} samples ({name} model), the ten words of the largest"
             " exact coefficients, and what three formulas say.",
         )
         kept = ridge(len(exact), rows)
         gap, span = farthest(draws, kept * exact)
         run.claim(
-            f"On the {name} model {RUNS} LIME runs lie around the exact limit: every one of the joint 99.9 %"
-            " intervals of all words holds it.",
+            f"On the {name} model {RUNS} LIME runs agree with the exact limit: the simultaneous 99.9 % "
+            "intervals of all words contain it.",
             value=gap,
             interval=span,
             holds=span[0] <= 0 <= span[1],
@@ -160,10 +165,10 @@ def formulas(run: LabRun, cases: dict[str, list[OneLayerCase]]) -> None:
         rows,
     )
     run.say(
-        "The published formula is stated for attention that spreads over many words. There it is wrong by"
-        " about a half: its constant should be 1, and a term of the same order is missing, as values count by"
-        " how far they are from the average value. In models that attend to few words the best constant"
-        " differs from text to text, so a figure of one text can make any constant look right."
+        "The published formula is for attention that is spread over many words. There it is wrong by "
+        "about a half: its constant should be 1, and a term of the same order is missing, because values "
+        "must be centred on the average value. In models that attend to few words, the best constant "
+        "differs between texts. So a figure of one text can make any constant look right."
     )
     formula_claims(run, *(errors[name] for name in ("diffuse", "peaked", "trained")))
 
@@ -192,7 +197,8 @@ def formula_claims(
     )
     claim_mean(
         run,
-        "With peaked attention no formula will do: on average the better of the two misses by over 20 %.",
+        "With peaked attention neither formula works: on average the better of the two misses the limit "
+        "by over 20 %.",
         np.minimum(peaked["published"], peaked["centred"]),
         above=0.2,
         limits=POSITIVE,
@@ -201,7 +207,7 @@ def formula_claims(
     )
     claim_mean(
         run,
-        "No constant serves all models: the one that fits the trained model best is greater by over 0.1.",
+        "No constant fits all models: the best one for the trained model is larger by over 0.1.",
         trained["constant"] - diffuse["constant"],
         above=0.1,
         against=0.0,
@@ -228,14 +234,15 @@ def sharpening(run: LabRun, trained: Any, texts: list[str]) -> None:
             points[name].append((largest, float(np.mean(off))))
     run.figure(
         "sharpness",
-        curves(
+        Curves(
             [Curve(name, result) for name, result in points.items()],
             "largest attention weight of a word",
             "relative error",
             "Where the formulas hold",
             log="x",
+            better="low",
         ),
-        "Relative distance of the formulas from the exact limit, as a fresh model's scores are stretched.",
+        "Relative error of the formulas when the scores of a random model are multiplied.",
     )
 
 
@@ -247,7 +254,7 @@ def bandwidths(run: LabRun, cases: dict[str, list[OneLayerCase]], uniform: OneLa
         swept[name] = [one.mean(sweep) for one in some]  # each (bandwidths, d)
     counts = {name: [len(sign_changes(each)) for each in some] for name, some in swept.items()}
     run.table(
-        "Words whose coefficient changes sign with the bandwidth, a text",
+        "Words whose coefficient changes sign with the bandwidth, per text",
         ["model", "mean", "least", "most"],
         [[name, float(np.mean(each)), min(each), max(each)] for name, each in counts.items()],
     )
@@ -256,21 +263,21 @@ def bandwidths(run: LabRun, cases: dict[str, list[OneLayerCase]], uniform: OneLa
     flips = sorted(sign_changes(shown), key=lambda j: -float(np.ptp(shown[:, j])))[:4]
     run.figure(
         "bandwidth",
-        curves(
+        Curves(
             [Curve(x.word_text(j), list(zip(BANDWIDTHS, shown[:, j].tolist(), strict=True))) for j in flips],
             "bandwidth (0.25 is LIME's own)",
             "exact coefficient",
-            "Words whose sign hangs on the bandwidth",
+            "Words whose sign depends on the bandwidth",
             log="x",
         ),
-        "Exact coefficients of the words that change sign most, in one text before a fresh model: no"
-        " sampling, and the answer still depends on a setting.",
+        "Exact coefficients of the words that change sign most, in one text on an untrained model: no"
+        " sampling, and the result still depends on a setting.",
     )
     linear = len(sign_changes(uniform.mean(sweep)))
     share, span = mean_of(np.array(counts["diffuse"]) / shown.shape[1], UNIT)
     run.claim(
-        "Without any sampling, there are words whose sign hangs on the bandwidth (diffuse model; share of all"
-        " words), and none where f is linear.",
+        "Even without sampling, the sign of some words depends on the bandwidth (diffuse model; share of "
+        "all words). If f is linear, there are no such words.",
         value=share,
         interval=span,
         holds=share > 0 and linear == 0,
@@ -302,13 +309,13 @@ def deletion(run: LabRun, cases: list[OneLayerCase], rows: int) -> None:
         for operator, result in off.items():
             result.append(error(one.sampled(rows, run.seed + number, operator), exact))
     run.say(
-        "The theorem is about words replaced in place. The lime package, used for its figure, deletes them"
-        " (its mask_string is read only with bow=False): another question, with another answer."
+        "The theorem is about replaced words. The lime package, used for the paper's figure, deletes "
+        "words (it uses mask_string only with bow=False). This is another question with another answer."
     )
     claim_mean(
         run,
-        "LIME by deletion is farther from the limit of replacement than LIME by replacement (share of that"
-        " limit).",
+        "LIME by deletion is farther from the limit for replacement than LIME by replacement (share of "
+        "that limit).",
         np.array(off["delete"]) - np.array(off["unk"]),
         above=0.0,
         against=float(np.mean(off["unk"])),

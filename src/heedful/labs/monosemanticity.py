@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 import heedful
+from heedful.core.charts import Curve, Curves, Trees
 from heedful.core.evidence import MeasuredValue
 from heedful.features.activations.eval_windows import Corpus, activations, corpus
 from heedful.features.measures.quality import Measured, measure
@@ -34,8 +35,6 @@ from heedful.labs.data.speeches import speeches
 from heedful.labs.models.small_lm import tokenizer, tokens
 from heedful.models.load import load_token_model
 from heedful.nn import GPT2, GPT2Config, TrainConfig, train
-from heedful.reports.charts.curves_boxes_bars import Curve, curves
-from heedful.reports.splitting_page import tree_plot
 
 if TYPE_CHECKING:
     from heedful.models.adapter import TokenModel
@@ -84,7 +83,7 @@ FULL = MonosemanticitySizes(
 
 @lab(
     "monosemanticity",
-    title="Dictionaries of a one-layer model: loss recovered, splitting, universality",
+    title="SAEs of a one-layer model: loss recovered, splitting, universality",
     minutes=5.0,
     cite="Bricken et al., Towards Monosemanticity, 2023",
 )
@@ -147,11 +146,10 @@ def dictionary(run: LabRun, stored: Any, width: int, sizes: MonosemanticitySizes
 
 def recovered(run: LabRun, measured: list[Measured], sizes: MonosemanticitySizes) -> None:
     run.say(
-        f"""A one-layer language model with {4 * sizes.width} ReLU neurons is trained on speeches. Its MLP's
-        activations are rebuilt from {sizes.k} features a token, out of dictionaries of three widths. How much
-        of what the MLP does for the loss is still there when the model runs on what was rebuilt? Against zero
-        ablation, the usual standard, and against mean ablation, a harder one; on speeches that neither model
-        nor dictionary has seen."""
+        f"A one-layer language model with {4 * sizes.width} ReLU neurons is trained on speeches. SAEs of "
+        f"three widths reconstruct the activations of its MLP from {sizes.k} features per token. How much "
+        "of the MLP's effect on the loss remains when the model uses the reconstruction? Compared with "
+        "zero ablation (the usual standard) and mean ablation (a harder one), on new speeches."
     )
     rows = [
         (
@@ -169,7 +167,7 @@ def recovered(run: LabRun, measured: list[Measured], sizes: MonosemanticitySizes
         "dead",
         "random, zero",
     )
-    run.table("Three dictionaries of one MLP", columns, rows)
+    run.table("Three SAEs of one MLP", columns, rows)
     draw_recovered(run, measured, sizes)
     claim_recovered(run, measured)
 
@@ -184,11 +182,13 @@ def draw_recovered(run: LabRun, measured: list[Measured], sizes: Monosemanticity
         )
     chance = [one.controls["random dictionary"]["recovered (zero)"] for one in measured]
     drawn = list(zip(map(float, sizes.widths), chance, strict=True))
-    lines.append(Curve("random dictionary, zero ablation", drawn))
+    lines.append(Curve("random SAE, zero ablation", drawn))
     run.figure(
         "recovered",
-        curves(lines, "features", "loss recovered", "Loss recovered by width", log="x"),
-        "What a dictionary keeps of the MLP's part in the loss, by its width; bands: 95 % over windows.",
+        Curves(
+            lines, "features of the SAE", "loss recovered", "Loss recovered by width", log="x", better="high"
+        ),
+        "Share of the MLP's effect on the loss that an SAE keeps, by its width; bands: 95 % over windows.",
     )
 
 
@@ -196,27 +196,27 @@ def claim_recovered(run: LabRun, measured: list[Measured]) -> None:
     narrow, wide = measured[0], measured[-1]
     _claim(
         run,
-        "The widest dictionary recovers more than nine tenths of the loss against zero ablation",
+        "The widest SAE recovers more than nine tenths of the loss compared with zero ablation",
         wide.figures["recovered (zero)"],
         above=0.9,
         against=wide.controls["random dictionary"]["recovered (zero)"],
-        control="a random dictionary as wide and as sparse",
+        control="a random SAE of the same width and sparsity",
     )
     _claim(
         run,
-        "It also recovers more than half against mean ablation, the harder standard",
+        "It also recovers more than half compared with mean ablation, the harder standard",
         wide.figures["recovered (mean)"],
         above=0.5,
         against=wide.controls["random dictionary"]["recovered (mean)"],
-        control="a random dictionary as wide and as sparse",
+        control="a random SAE of the same width and sparsity",
     )
     _claim(
         run,
-        "A wider dictionary recovers more than a narrow one, with as many features a token",
+        "A wider SAE recovers more than a narrow one, with as many features per token",
         wide.figures["recovered (zero)"],
         above=narrow.figures["recovered (zero)"].high,
         against=narrow["recovered (zero)"],
-        control="the narrowest dictionary",
+        control="the narrowest SAE",
     )
 
 
@@ -245,8 +245,8 @@ def _claim(
 def splitting(run: LabRun, found: Splitting, names: list[list[str]]) -> None:
     last = found.figures(len(found.steps) - 1)
     run.say(
-        """One feature of the narrow dictionary becomes several in wider ones, each of which stands for a part
-        of what it stood for."""
+        "One feature of the narrow SAE becomes several features in wider ones. Each of them represents a "
+        "part of it."
     )
     rows = [
         (
@@ -258,13 +258,18 @@ def splitting(run: LabRun, found: Splitting, names: list[list[str]]) -> None:
     run.table("From width to width", ("widths", "with parent", "kept", "split", "lost"), rows)
     run.figure(
         "splitting",
-        tree_plot([_named(tree, names) for tree in found.trees(4)], found.widths, 5),
-        "The four features of the narrowest dictionary with most descendants, each by the token on which it "
-        "is strongest; the darker a line, the more alike the two.",
+        Trees(
+            [_named(tree, names) for tree in found.trees(4)],
+            found.widths,
+            "What features of the narrow SAE become in wider ones",
+            most=5,
+        ),
+        "The four features of the narrowest SAE with most descendants, each named by the token on which it "
+        "is strongest; the darker a line, the more similar the two.",
     )
     _claim(
         run,
-        "Features of the widest dictionary have parents in the middle one more often than among random ones",
+        "Features of the widest SAE have parents in the middle SAE more often than among random directions",
         last["with parent"],
         above=0.0,
         against=last["with parent, random"].value,
@@ -272,7 +277,7 @@ def splitting(run: LabRun, found: Splitting, names: list[list[str]]) -> None:
     )
     _claim(
         run,
-        "At least a tenth of the middle dictionary's features split in the widest",
+        "At least a tenth of the middle SAE's features split in the widest",
         last["split"],
         above=0.1,
     )
@@ -299,26 +304,28 @@ def _named(tree: dict[str, Any], names: list[list[str]], level: int = 0) -> dict
 def beside_neurons(found: Universality) -> str:
     """Told and not claimed: on models this small it depends on their sizes and on the seed."""
     features, neurons = found.figures["features"], found.figures["neurons"]
-    text = "overlap those of neurons, so the two cannot be told apart"
+    text = "overlap those of neurons, so there is no significant difference"
     if features.low > neurons.high:
-        text = "lie above those of neurons, as recalled of the paper"
+        text = "are above those of neurons, as in the paper (from memory)"
     elif features.high < neurons.low:
-        text = "lie below those of neurons, unlike what is recalled of the paper"
-    return f"""The paper has medians of .72 for features and .46 for neurons (as recalled). Here those of
-        features {text}. That is not claimed: with models and dictionaries this small it goes one way or the
-        other with the sizes and the seed. Intervals are over features of one pair of models, and a best of
-        many features is compared with a best of fewer neurons."""
+        text = "are below those of neurons, unlike in the paper (from memory)"
+    return (
+        "The paper has medians of .72 for features and .46 for neurons (from memory). Here those of "
+        f"features {text}. This is not a claim: with models and SAEs this small it depends on the sizes "
+        "and the seed. Intervals are over the features of one pair of models. Also, a maximum over "
+        "many features is compared with a maximum over fewer neurons."
+    )
 
 
 def universality(run: LabRun, found: Universality) -> None:
     run.say(
-        """A model of another seed has other neurons. If features are of the text rather than of the weights,
-        its dictionary has nonetheless the same ones: features that fire on the same tokens."""
+        "A model with another seed has other neurons. If features come from the text and not from the "
+        "weights, its SAE should have the same features: active on the same tokens."
     )
     names = ("features", "back", "neurons", "random", "shuffled")
     results = {
         "back": "features, second to first",
-        "random": "random dictionaries",
+        "random": "random SAEs",
         "shuffled": "shuffled tokens",
     }
     rows = [
@@ -329,9 +336,9 @@ def universality(run: LabRun, found: Universality) -> None:
     run.say(beside_neurons(found))
     _claim(
         run,
-        "Features are more alike across two models than features of random dictionaries of the two models",
+        "Features of two models are more similar than features of random SAEs of the two models",
         found.figures["features"],
         above=found.figures["random"].high,
         against=found.figures["random"].value,
-        control="random dictionaries as wide and as sparse",
+        control="random SAEs of the same width and sparsity",
     )

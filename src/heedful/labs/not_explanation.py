@@ -22,11 +22,10 @@ from typing import Any
 import numpy as np
 
 from heedful.core.arrays import Floats
+from heedful.core.charts import Box, Boxes, Scatter, Series
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.models.attention_setup import AttentionSetup, stage
 from heedful.models.adapter import TokenModel
-from heedful.reports.charts.curves_boxes_bars import Box, boxes
-from heedful.reports.charts.forest_scatter import Series, scatter
 from heedful.stats.intervals import UNIT, WHOLE, Interval, nanmean_of, two_way_mean
 from heedful.trials.adversary_search import Search
 from heedful.trials.examples import Cases, prepare
@@ -80,9 +79,10 @@ def _cases(model: TokenModel, here: AttentionSetup) -> Cases:
 
 def tell_correlation(run: LabRun, tried: Mapping[str, Sequence[Cases]]) -> None:
     run.say(
-        """Three ways to say which tokens matter: how much attention they get, how steep the answer is there,
-        and how far it moves without them. Do they agree? Below, a BiLSTM, whose every state has read the
-        whole sentence, the same attention over words alone, and zoo:one-layer, where words are alone, too."""
+        "Three measures of how much a token matters: its attention, the gradient of the answer, and the "
+        "change of the answer without it. Do they agree? Three models are tested: a BiLSTM, in which "
+        "every state has read the whole sentence; the same attention over single words; and "
+        "zoo:one-layer, which also attends over single words."
     )
     taus: dict[str, Floats] = {}
     for number, (name, some) in enumerate(tried.items(), 1):
@@ -106,7 +106,9 @@ def tell_correlation(run: LabRun, tried: Mapping[str, Sequence[Cases]]) -> None:
     ]
     run.figure(
         "correlation",
-        boxes(groups, "Kendall tau-b", "Agreement of rankings, a dot a sentence", ["published mean, SST"]),
+        Boxes(
+            groups, "Kendall tau-b", "Agreement of rankings, one dot per sentence", ["published mean, SST"]
+        ),
         "A: attention, G: gradients, L: leave-one-out. A dot is a sentence, its mean over seeds.",
     )
     claim_correlation(run, taus)
@@ -133,7 +135,7 @@ def claim_correlation(run: LabRun, taus: Mapping[str, Floats]) -> None:
     lstm, average = taus["lstm"], taus["average"]
     gap, reach = over(lstm[:, :, 3] - lstm[:, :, 1])
     run.claim(
-        "A BiLSTM's attention agrees with leave-one-out less than leave-one-out of another seed does",
+        "A BiLSTM's attention agrees less with leave-one-out than leave-one-out of another seed does",
         value=gap,
         interval=reach,
         holds=reach[0] > 0,
@@ -142,7 +144,7 @@ def claim_correlation(run: LabRun, taus: Mapping[str, Floats]) -> None:
     )
     gap, reach = over(average[:, :, 0] - lstm[:, :, 0])
     run.claim(
-        "Where every state is one word's, attention agrees with gradients better",
+        "If every state has read only one word, attention agrees better with gradients",
         value=gap,
         interval=reach,
         holds=reach[0] > 0,
@@ -155,12 +157,15 @@ def claim_correlation(run: LabRun, taus: Mapping[str, Floats]) -> None:
         ("", "more tau", "at least", "at most"),
         [("here", gap, *reach), ("published, SST", 0.36, None, None)],
     )
-    reproduced = "is reproduced here" if reach[0] > 0 else "is not reproduced here: the interval holds zero"
+    reproduced = (
+        "is reproduced here" if reach[0] > 0 else ("is not reproduced here: the interval contains zero")
+    )
     run.say(
-        f"""That gradients agree with leave-one-out better than with attention, as published, {reproduced}.
-        It is not claimed, because it depends on how long the model learnt. The word vectors given here know
-        of sentiment; the paper's did not. What is claimed instead needs no other explainer to be right: what
-        a word less does can be told from another seed better than from attention."""
+        "The published result that gradients agree better with leave-one-out than with attention "
+        f"{reproduced}. It is not a claim, because it depends on the length of training. The word vectors "
+        "used here contain sentiment; those of the paper did not. The claim above needs no other "
+        "explainer as reference: another seed predicts the effect of removing a word better than "
+        "attention does."
     )
 
 
@@ -184,8 +189,8 @@ def tell_permutation(run: LabRun, tried: Mapping[str, Sequence[Cases]]) -> None:
         results[name] = permutation(some[0], seed=run.seed, permutations=30 if run.fast else 100)
         run.progress(number, len(tried), "permutations")
     run.say(
-        """If the order of its weights does not matter to a model, what it attends to was not the reason for
-        its answer. As a scale: what one word less does."""
+        "If the order of the attention weights does not change the answer, attention was not the reason "
+        "for it. For comparison: the effect of removing one word."
     )
     rows = [
         (
@@ -201,17 +206,18 @@ def tell_permutation(run: LabRun, tried: Mapping[str, Sequence[Cases]]) -> None:
     run.table("Change of the answer (total variation), mean over sentences", columns, rows)
     run.figure(
         "permutation",
-        scatter(
+        Scatter(
             [Series(NAMES[name], _dots(each)) for name, each in results.items()],
             "largest weight of the sentence",
-            "median change",
+            "median change of the answer (TVD)",
             "What permuting attention does to the answer",
         ),
-        "A dot is a sentence. Peaked attention that may be put anywhere was no reason for the answer.",
+        "Each dot is one sentence. Peaked attention that can be moved anywhere was not the reason for the "
+        "answer.",
     )
     value, reach = nanmean_of(results["average"].change[:, 0] - results["average"].deleted)
     run.claim(
-        "Where every state is one word's, weights in another order move the answer more than a word less",
+        "If every state has read only one word, permuted weights change the answer more than removing a word",
         value=value,
         interval=reach,
         holds=reach[0] > 0,
@@ -220,7 +226,7 @@ def tell_permutation(run: LabRun, tried: Mapping[str, Sequence[Cases]]) -> None:
     )
     value, reach = nanmean_of(results["lstm"].change[:, 0] - results["average"].change[:, 0])
     run.claim(
-        "In a BiLSTM they move it less than there",
+        "In a BiLSTM they change it less",
         value=value,
         interval=reach,
         holds=reach[1] < 0,
@@ -238,8 +244,8 @@ def _dots(found: Permutation) -> list[tuple[float, float]]:
 
 def tell_adversary(run: LabRun, tried: Mapping[str, Cases], few: int, search: Search) -> None:
     run.say(
-        """Last, sentence by sentence, weights are looked for that are as far from the model's own as can be
-        and leave its answer where it was, within 0.01. The published search came near the limit, ln 2."""
+        "Last, a search looks for other weights in each sentence: as far as possible from the model's "
+        "own, with the same answer within 0.01. The published search came close to the limit, ln 2."
     )
     results = {}
     for name, cases in tried.items():
@@ -261,7 +267,8 @@ def tell_adversary(run: LabRun, tried: Mapping[str, Cases], few: int, search: Se
     for name, each in results.items():
         share, reach = nanmean_of((each.distance / each.largest)[:, 0], UNIT)
         run.claim(
-            f"{NAMES[name]}: attention can go more than half as far as there is, and the answer stays",
+            f"{NAMES[name]}: attention can move more than half of the largest distance without changing "
+            "the answer",
             value=share,
             interval=reach,
             holds=reach[0] > FAR_SHARE and float(each.change.max()) <= search.epsilon,
@@ -269,8 +276,8 @@ def tell_adversary(run: LabRun, tried: Mapping[str, Cases], few: int, search: Se
             control="best of random weights",
         )
     run.say(
-        """Shuffling and the adversary come out as published, but mind what they show: for words alone the
-        order of the weights matters a great deal, and still other weights give the same answer. The adversary
-        changes one sentence at a time, with the rest of the model as it is: whether a model could have learnt
-        such attention is another question, which the lab not-not-explanation asks."""
+        "The results for permutation and the adversary are as published. But note: for single words the "
+        "order of the weights matters very much, and other weights still give the same answer. The "
+        "adversary changes one sentence at a time and leaves the rest of the model unchanged. Whether a "
+        "model could learn such attention is another question; see the lab not-not-explanation."
     )

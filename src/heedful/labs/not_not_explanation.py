@@ -22,12 +22,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from heedful.core.charts import BarGroup, Bars, Scatter, Series
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.models.attention_setup import AttentionSetup, stage
 from heedful.models.adapter import TokenModel
 from heedful.nn.train import TrainConfig
-from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
-from heedful.reports.charts.forest_scatter import Series, scatter
 from heedful.stats.divergence import LN2
 from heedful.stats.intervals import nanmean_of
 from heedful.trials.tests.guided_classifier import BUDGET, Guided, guide
@@ -136,8 +135,9 @@ def not_not_explanation(run: LabRun) -> None:
 
 def tell_uniform(run: LabRun, flat: UniformRetraining, little: float) -> None:
     run.say(
-        """First, a BiLSTM trained with attention and one trained without: every state weighs the same. If the
-        second is as good, the task needs no attention, and a map of it cannot say how it must be done."""
+        "First, a BiLSTM trained with attention is compared with one trained with uniform attention. If "
+        "the second is as good, the task needs no attention, and an attention map cannot show how the "
+        "task must be solved."
     )
     results = {
         "trained freely": flat.free,
@@ -151,7 +151,7 @@ def tell_uniform(run: LabRun, flat: UniformRetraining, little: float) -> None:
     run.table("F1 of the BiLSTM", ("training", "F1", "at least", "at most", f"F1, {RECALLED}"), rows)
     gap, reach = flat.free.over(flat.uniform, F1)
     run.claim(
-        f"Trained with uniform attention, a BiLSTM loses little: less than {100 * little:.0f} points of F1",
+        f"A BiLSTM trained with uniform attention loses less than {100 * little:.0f} points of F1",
         value=gap,
         interval=reach,
         holds=reach[1] < little,
@@ -190,9 +190,9 @@ def tell_adversary(
     run: LabRun, here: AttentionSetup, flat: UniformRetraining, apart: Seeds, moved: TrainedAdversary
 ) -> None:
     run.say(
-        """Next, a second BiLSTM is trained to answer like the first and to look elsewhere: the more lambda
-        weighs, the more it is paid for looking elsewhere. How far it came means something beside what a mere
-        seed does."""
+        "Next, a second BiLSTM is trained to give the same answers as the first with different attention. "
+        "A larger lambda rewards different attention more. For comparison: the difference between two "
+        "seeds."
     )
     (among, _), (output, _) = apart.between(apart.among), apart.between(apart.among_output)
     rows: list[tuple[Any, ...]] = [
@@ -203,14 +203,14 @@ def tell_adversary(
     columns = ("model", "answers moved, TVD", "attention moved, JSD", "accuracy", "F1")
     run.table("The same answers, other attention", columns, rows)
     series = [
-        Series("adversaries, a dot a lambda", [(row[1], row[2]) for row in rows[1:-1]], joined=True),
+        Series("adversaries, one dot per lambda", [(row[1], row[2]) for row in rows[1:-1]], joined=True),
         Series("two seeds", [(output, among)]),
         Series(f"adversary, {RECALLED}", [(FAR["output"], FAR["moved"])]),
     ]
     title = "How far attention goes for how little"
     run.figure(
         "adversaries",
-        scatter(series, "answers moved (TVD)", "attention moved (JSD)", title),
+        Scatter(series, "change of the answers (TVD)", "change of attention (JSD)", title),
         "Means over held-out sentences. Two models that differ by a seed are the scale.",
     )
 
@@ -228,7 +228,7 @@ def claim_adversary(
     none, most = moved.points[0], moved.points[-1]
     cost, reach = nanmean_of(most.output.mean(0) - none.output.mean(0))
     run.claim(
-        "Looking elsewhere has its price: with the largest lambda answers move farther than with none",
+        "Different attention has a cost: with the largest lambda the answers change more than with lambda 0",
         value=cost,
         interval=reach,
         holds=reach[0] > 0,
@@ -238,8 +238,8 @@ def claim_adversary(
     gap, reach = nanmean_of(best.moved.mean(0) - apart.medians())
     kept = bool(best.output.mean() <= size.kept)
     run.claim(
-        "A model trained to look elsewhere moves attention farther than another seed does, and its answers"
-        f" by at most {size.kept:g} (TVD)",
+        "A model trained for different attention changes attention more than another seed does, and its "
+        f"answers by at most {size.kept:g} (TVD)",
         value=gap,
         interval=reach,
         holds=reach[0] > 0 and kept,
@@ -262,8 +262,8 @@ def claim_adversary(
 
 def tell_guides(run: LabRun, led: Guided) -> None:
     run.say(
-        """Last, the weights are handed to a network that reads each word alone and knows nothing of the model
-        they come from. Weights that help it are about the words."""
+        "Last, the weights are given to a network that reads each word alone and has no access to the "
+        "model they come from. If weights help this network, they contain information about the words."
     )
     rows = []
     for name, judged in led.judged.items():
@@ -277,8 +277,12 @@ def tell_guides(run: LabRun, led: Guided) -> None:
     )
     run.figure(
         "guides",
-        bars(
-            [BarGroup(row[0], (row[1],), (row[2],), (row[3],)) for row in rows], ["F1"], "F1", "Guides, ours"
+        Bars(
+            [BarGroup(row[0], (row[1],), (row[2],), (row[3],)) for row in rows],
+            ["F1"],
+            "F1",
+            "Guides, ours",
+            better="high",
         ),
         "Bars: mean over networks; lines: 95 % intervals over networks and sentences.",
     )
@@ -303,14 +307,14 @@ def claim_guides(run: LabRun, led: Guided) -> None:
             control = {"against": recalled, "control": f"difference, {RECALLED}"}
         run.claim(sentence, value=gap, interval=reach, holds=reach[0] > 0, **control)  # type: ignore[arg-type]
     rows = [
-        (f"{NAMES.get(some, some)} rather than {NAMES.get(other, other)}", *_over(led, some, other))
+        (f"{NAMES.get(some, some)} minus {NAMES.get(other, other)}", *_over(led, some, other))
         for some, other in unclaimed
     ]
     run.table("Differences of F1 that are not claimed", ("guide", "more F1", "at least", "at most"), rows)
     run.say(
-        f"""The recalled order is uniform, learnt, the model's, the adversary's last. Ours: weights of the
-        BiLSTM {_beside(rows[1])} those that the network learns by itself, and {_beside(rows[2])} those of its
-        adversary. That is not claimed."""
+        "The published order (from memory): uniform, learnt, the model's, and the adversary's last. Here "
+        f"the weights of the BiLSTM {_beside(rows[1])} those that the network learns by itself, and "
+        f"{_beside(rows[2])} those of its adversary. This is not a claim."
     )
 
 
@@ -347,7 +351,7 @@ def tell_one_layer(run: LabRun, here: AttentionSetup, size: Size) -> None:
     run.table("The same tests on zoo:one-layer", columns, [*scored, *rows])
     gap, reach = own.over(even, F1)
     run.claim(
-        "zoo:one-layer needs the attention it has learnt: made uniform afterwards, it loses F1",
+        "zoo:one-layer needs its learnt attention: with uniform attention it loses F1",
         value=gap,
         interval=reach,
         holds=reach[0] > 0,
@@ -386,8 +390,8 @@ def claim_one_layer(run: LabRun, moved: TrainedAdversary, little: float) -> None
     gap, reach = nanmean_of(best.right.mean(0) - moved.own_right)
     far, _ = nanmean_of(best.moved.mean(0))
     run.claim(
-        "A copy of it that looks elsewhere, by more than a fifth of the farthest there is, stays as accurate,"
-        f" within {100 * little:.0f} points",
+        "A copy with different attention, by more than a fifth of the largest distance, is as accurate "
+        f"within {100 * little:.0f} points",
         value=gap,
         interval=reach,
         holds=reach[0] > -little and far > LN2 / 5,

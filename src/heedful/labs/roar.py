@@ -28,13 +28,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heedful.core.arrays import Floats
+from heedful.core.charts import Curve, Curves
 from heedful.engine.question import run_explainer
 from heedful.engine.session import Session
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.reviews import Review, reviews
 from heedful.labs.models.tfidf import TfidfModel, fit_tfidf
 from heedful.models.load import load_token_model
-from heedful.reports.charts.curves_boxes_bars import Curve, curves
 from heedful.retraining.impute import masked
 from heedful.retraining.retrain import Predict
 from heedful.retraining.roar import SHARES, RoarSettings, Scores, TokenSplit
@@ -56,8 +56,8 @@ SENTENCES = 6
 @lab("roar", title="Remove and retrain", minutes=1.2, cite="Hooker et al. 2019; Rong et al. 2022")
 def roar(run: LabRun) -> None:
     run.say(
-        "Naive Bayes is trained from scratch on texts without the words that scores rank first. If the scores"
-        " are right, it knows less than after random removal."
+        "Naive Bayes is trained again on texts without the words with the highest scores. If the scores "
+        "are right, it is less accurate than after random removal."
     )
     synthetic(run, 240 if run.fast else 1000, 4 if run.fast else 10)
     on_reviews(run, (240, 240) if run.fast else (1200, 600), 8)
@@ -119,11 +119,11 @@ def synthetic(run: LabRun, count: int, seeds: int) -> None:
     result = retrained(train, test, scores, naive_bayes, masked(HOLE, FILLER), settings)
     drawn(run, "synthetic", result)
     truth, avoids, leaks = (result[name] for name in scores)
-    fall_claim(run, "Scores that know the words lower accuracy faster than random removal.", truth, 1)
-    fall_claim(run, "Scores that avoid them lower it more slowly.", avoids, -1)
+    fall_claim(run, "Correct scores lower the accuracy faster than random removal.", truth, 1)
+    fall_claim(run, "Reversed scores lower it more slowly.", avoids, -1)
     span = share_span(truth.accuracy[0], truth.intervals[0], result.n)
     run.claim(
-        "After the two words that tell are removed, accuracy is below 0.75.",
+        "After removing the two words that determine the label, accuracy is below 0.75.",
         value=truth.accuracy[0],
         interval=span,
         holds=span[1] < 0.75,
@@ -132,23 +132,24 @@ def synthetic(run: LabRun, count: int, seeds: int) -> None:
     )
     span = share_span(leaks.accuracy[HALF], leaks.intervals[HALF], result.n)
     run.claim(
-        "Holes that tell the label hide the fall: with half of all words gone accuracy is above 0.9 again.",
+        "If the removed positions reveal the label, they hide the fall: with half of all words removed, "
+        "accuracy is above 0.9.",
         value=leaks.accuracy[HALF],
         interval=span,
         holds=span[0] > 0.9,
         against=truth.accuracy[HALF],
-        control="the same words gone, holes that do not tell",
+        control="the same words removed, positions that do not reveal the label",
     )
     span = share_span(leaks.pattern[HALF], leaks.pattern_intervals[HALF], result.n)
     others = [curve for curve in result.curves if curve is not leaks]
     run.claim(
-        "Scores that leak the label by their holes are flagged, and no others are: with half of the words"
-        " gone the bare holes tell it in over 0.9 of the texts.",
+        "Exactly the scores whose removed positions reveal the label are flagged: with half of the words "
+        "removed, these positions alone predict the label in over 0.9 of the texts.",
         value=leaks.pattern[HALF],
         interval=span,
         holds=leaks.leaks and span[0] > 0.9 and not any(curve.leaks for curve in others),
         against=truth.pattern[HALF],
-        control="from the holes of the truth",
+        control="from the removed positions of the true scores",
     )
 
 
@@ -189,9 +190,15 @@ def on_reviews(run: LabRun, sizes: tuple[int, int], seeds: int) -> None:
     settings = RoarSettings(shares=SHARES, seeds=seeds, seed=run.seed)
     result = retrained(train, test, scores, naive_bayes, masked(HOLE, FILLER), settings)
     drawn(run, "reviews", result)
-    run.say(f"{result} Words that repeat each other hide each other's removal: a small fall is no proof.")
+    run.say(
+        f"{result} Redundant words hide each other's removal, so a small fall does not prove that "
+        "scores are wrong."
+    )
     fall_claim(
-        run, "On reviews a linear model's weights find what tells: faster than chance.", result[LINEAR], 1
+        run,
+        "On reviews the weights of a linear model lower the accuracy faster than random removal.",
+        result[LINEAR],
+        1,
     )
 
 
@@ -235,8 +242,14 @@ def drawn(run: LabRun, name: str, found: Roar) -> None:
         lines.append(Curve(curve.method, points, [s[0] for s in spans], [s[1] for s in spans]))
     run.figure(
         name,
-        curves(lines, "share of words removed", "accuracy after retraining", f"Remove and retrain: {name}"),
-        f"Accuracy on {found.n} test texts, {found.seeds} trainings a point, 95 % intervals ({name}).",
+        Curves(
+            lines,
+            "share of words removed",
+            "accuracy after retraining",
+            f"Remove and retrain: {name}",
+            better="low",
+        ),
+        f"Accuracy on {found.n} test texts, {found.seeds} trainings per point, 95 % intervals ({name}).",
     )
     run.table(
         f"Remove and retrain: {name}",

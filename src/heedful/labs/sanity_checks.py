@@ -25,6 +25,7 @@ import torch
 
 import heedful
 from heedful.core.arrays import Floats
+from heedful.core.charts import Curve, Curves
 from heedful.core.model import Model
 from heedful.labs.base.claims import claim_mean
 from heedful.labs.base.registry import LabRun, lab
@@ -33,7 +34,6 @@ from heedful.labs.models.relu_net import relu_net
 from heedful.metrics.sanity import correlation, layers_of, randomise
 from heedful.models.load import load_token_model
 from heedful.models.model_copies import copied
-from heedful.reports.charts.curves_boxes_bars import Curve, curves
 from heedful.stats.intervals import SIGNED
 
 OF_RELU = ("guided-backprop", "grad-x-input", "integrated-gradients", "occlusion")
@@ -56,8 +56,9 @@ def sanity_checks(run: LabRun) -> None:
     net = relu_net(sentences, words, steps, run.seed)
     right = [net.target(net.encode(each.text)).index == each.label for each in kept[:: len(kept) // 200]]
     run.say(
-        f"The network of ReLUs, trained on {len(sentences)} sentences, answers {np.mean(right):.0%} of"
-        f" held-out ones rightly. {count} texts are explained after every layer of {draws} draws."
+        f"The ReLU network is trained on {len(sentences)} sentences and answers {np.mean(right):.0%} of "
+        f"held-out ones correctly. {count} texts are explained with more and more random layers, {draws} "
+        "times."
     )
     methods = cheap(OF_RELU, "integrated-gradients") if run.fast else OF_RELU
     of_relu(run, methods, *cascade(run, net, texts, methods, draws))
@@ -119,17 +120,17 @@ def drawn(run: LabRun, name: str, layers: list[str], methods: Sequence[str], lef
     start = [(0.0, 1.0)]
     run.figure(
         name,
-        curves(
+        Curves(
             [
                 Curve(m, start + [(k + 1.0, float(v)) for k, v in enumerate(size[:, j])])
                 for j, m in enumerate(methods)
             ],
             "layers that are random, from the top",
             "|rank correlation|",
-            "What is left of explanations",
+            "How similar explanations stay",
         ),
-        f"|Correlation| with the trained model's explanation, mean over draws. From left to right also"
-        f" random: {', '.join(layers)}.",
+        "|Correlation| with the trained model's explanation, mean over random weights. From left to right "
+        f"one more layer is random: {', '.join(layers)}.",
     )
     rows = [[layer, *values] for layer, values in zip(layers, left.mean(2).tolist(), strict=True)]
     run.table(f"Mean correlation of signed scores ({name})", ["random down to", *methods], rows)
@@ -142,8 +143,8 @@ def of_relu(run: LabRun, methods: Sequence[str], layers: list[str], left: Floats
     by = dict(zip(methods, at, strict=True))
     claim_mean(
         run,
-        "Guided backpropagation survives: with three of five layers random its scores still correlate by more"
-        " than 0.2.",
+        "Guided backpropagation survives: with three of five layers random, the correlation of its scores "
+        "is still above 0.2.",
         by["guided-backprop"],
         above=0.2,
         limits=SIGNED,
@@ -152,7 +153,7 @@ def of_relu(run: LabRun, methods: Sequence[str], layers: list[str], left: Floats
     )
     claim_mean(
         run,
-        "Gradient x input keeps less: there its correlation is lower than that of guided backpropagation.",
+        "Gradient x input keeps less: its correlation is lower than that of guided backpropagation.",
         by["guided-backprop"] - by["grad-x-input"],
         above=0.0,
         limits=(-2.0, 2.0),
@@ -162,8 +163,8 @@ def of_relu(run: LabRun, methods: Sequence[str], layers: list[str], left: Floats
     last = dict(zip(methods, left[-1], strict=True))["guided-backprop"]
     claim_mean(
         run,
-        "It does not survive everything: once the first convolution and the embeddings are random, too, its"
-        " correlation is lower by more than 0.2.",
+        "It does not survive everything: if the first convolution and the embeddings are also random, its "
+        "correlation is lower by more than 0.2.",
         by["guided-backprop"] - last,
         above=0.2,
         limits=(-2.0, 2.0),
@@ -179,8 +180,8 @@ def of_bert(run: LabRun, methods: Sequence[str], layers: list[str], left: Floats
     by = dict(zip(methods, left[top], strict=True))
     claim_mean(
         run,
-        "In BERT attention leaves with its layer while rollout stays: once the last layer is random they"
-        " differ by more than 0.1.",
+        "In BERT attention changes with its layer, but rollout does not: with a random last layer they "
+        "differ by more than 0.1.",
         by["attention-rollout"] - by["attention-avg"],
         above=0.1,
         limits=(-2.0, 2.0),
@@ -188,7 +189,7 @@ def of_bert(run: LabRun, methods: Sequence[str], layers: list[str], left: Floats
         control="correlation of attention",
     )
     run.say(
-        "Rollout multiplies the maps of all layers, and the lower ones are still trained: to survive is no"
-        " merit and no fault by itself. Look at what occlusion, which asks the function, does at the same"
-        " stage. Signs may turn as a whole when the top is drawn anew, which is why the figure shows sizes."
+        "Rollout multiplies the maps of all layers, and the lower ones are still trained. So surviving is "
+        "neither good nor bad by itself. Compare with occlusion, which depends only on the function, at "
+        "the same stage. With a random top layer all signs may flip, so the figure shows absolute values."
     )

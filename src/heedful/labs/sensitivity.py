@@ -26,11 +26,11 @@ from torch import Tensor
 
 from heedful.core import registry
 from heedful.core.arrays import Floats
+from heedful.core.charts import Curve, Curves
 from heedful.core.defaults import CONTROL
 from heedful.explainers.integrated_gradients import Path
 from heedful.labs.base.registry import LabRun, lab
 from heedful.metrics.axioms import saturated_model, sensitivity_case
-from heedful.reports.charts.curves_boxes_bars import Curve, curves
 from heedful.stats.intervals import POSITIVE, UNIT, mean_of
 
 SLOPES = ("grad-avg", "grad-l1", "grad-l2", "grad-x-input")  # read the gradient at x, and nowhere else
@@ -65,7 +65,7 @@ def integrated(f: Function, x: Tensor, base: Tensor) -> Floats:
 
 @lab(
     "sensitivity",
-    title="Sensitivity: where the gradient sees nothing",
+    title="Sensitivity: where the gradient is zero",
     minutes=0.1,
     cite="Sundararajan, Taly & Yan 2017",
 )
@@ -80,8 +80,8 @@ def the_case(run: LabRun) -> None:
     f = unit(torch.ones(1, dtype=torch.float64))
     ends, grads = slope(f, torch.tensor([[0.0], [2.0]], dtype=torch.float64))
     run.say(
-        f"f(0) = {ends[0]:g}, f(2) = {ends[1]:g}, and the slope at 2 is {abs(grads[1, 0].item()):g}: the"
-        " output differs from the baseline's in the one feature there is, and the gradient is zero."
+        f"f(0) = {ends[0]:g}, f(2) = {ends[1]:g}, and the slope at 2 is {abs(grads[1, 0].item()):g}. The "
+        "only feature changes the output, but the gradient is zero."
     )
     model = saturated_model()
     able = [name for name, entry in registry.explainers().items() if not model.lacks(entry.needs)]
@@ -90,7 +90,7 @@ def the_case(run: LabRun) -> None:
     run.table("The score of x = 2, by every method", ["method", "score", "sensitivity"], rows)
     rise = float(ends[1] - ends[0])
     run.claim(
-        "Every score read off the gradient at x is zero, though x changes the output.",
+        "Every score based on the gradient at x is zero, although x changes the output.",
         value=max(abs(scores[name]) for name in SLOPES),
         exact=True,
         against=rise,
@@ -119,13 +119,13 @@ def the_way(run: LabRun) -> None:
     }
     run.figure(
         "way",
-        curves(
+        Curves(
             [Curve(name, list(zip(x, y, strict=True))) for name, y in lines.items()],
             "x",
             "score of x",
-            "The way",
+            "The score along the path",
         ),
-        "The score of x as x grows. Where the output is flat the gradient sees nothing.",
+        "The score of x as x grows. Where the output is flat, the gradient is zero.",
     )
 
 
@@ -153,7 +153,7 @@ def drawn_units(run: LabRun, count: int) -> None:
     shares = np.array([np.mean(results) for results in blind if results])
     value, span = mean_of(shares, UNIT)
     run.claim(
-        "Of features that change the output of a drawn unit, many have gradient zero.",
+        "Many features that change the output of a random unit have gradient zero.",
         value=value,
         interval=span,
         holds=span[0] > 0.1,
@@ -162,7 +162,7 @@ def drawn_units(run: LabRun, count: int) -> None:
     )
     value, span = mean_of(off, POSITIVE)
     run.claim(
-        "Integrated gradients score each such feature with the very change of the output.",
+        "Integrated gradients give each such feature exactly the change of the output.",
         value=value,
         interval=span,
         holds=max(off) < 1e-4,

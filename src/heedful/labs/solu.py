@@ -30,12 +30,12 @@ import torch
 from scipy import stats
 from torch import Tensor
 
+from heedful.core.charts import BarGroup, Bars
 from heedful.labs.base.claims import claim_mean
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.measures.neuron_rules import STRONG_SHARE, RuleWindows, Values, explained
 from heedful.labs.models.small_lm import in_windows, losses, tokenizer, tokens
 from heedful.nn import GPT2, MLP, Block, GPT2Config, TrainConfig, solu, train
-from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
 from heedful.stats.intervals import UNIT, Interval, mean_of, share_of
 
 RATE = 6e-3  # of training, steady
@@ -132,13 +132,13 @@ def by_hand(run: LabRun) -> None:
     run.table("SoLU of four numbers", ("x", "SoLU(x)"), zip(map(_row, given), map(_row, made), strict=True))
     off = max(abs(a - b) for a, b in zip(made[0], (2.0, 0.0, 2.0, 0.0), strict=True))
     run.claim(
-        "SoLU of (4, 1, 4, 1) is (2, 0, 2, 0) to within a tenth: two large entries share, small ones go",
+        "SoLU of (4, 1, 4, 1) is (2, 0, 2, 0) to within a tenth: two large entries share, small ones vanish",
         value=off,
         holds=off < 0.1,
         exact=True,
     )
     run.claim(
-        "SoLU of (4, 0, 0, 0) keeps more than nine tenths of the entry that stands alone",
+        "SoLU of (4, 0, 0, 0) keeps more than nine tenths of the only large entry",
         value=made[1][0] / 4,
         holds=made[1][0] / 4 > 0.9 and not any(made[1][1:]),
         against=made[2][0],
@@ -187,14 +187,13 @@ def path_of(run: LabRun, model: GPT2, text: Tensor, look: Tensor, sizes: SoluSiz
 def equal(run: LabRun, gaps: Sequence[float]) -> None:
     """gaps: of each pair, the mean over windows."""
     run.say(
-        f"""{len(gaps)} pairs of one-layer language models, each trained on the same windows in the same
-        order. The one of a pair that learns faster is taken earlier, where it was as good as the other is at
-        its end. On windows that had no part in that choice the losses are compared. Intervals are over pairs
-        of trainings."""
+        f"{len(gaps)} pairs of one-layer language models, each trained on the same windows in the same "
+        "order. The faster model of a pair is stopped early, when it is as good as the other one at its "
+        "end. The losses are then compared on other windows. Intervals are over pairs of trainings."
     )
     claim_mean(
         run,
-        "The two kinds of models are equally good: held-out losses differ by less than 0.05 nats a token",
+        "The two kinds of models are equally good: held-out losses differ by less than 0.05 nats per token",
         gaps,
         above=-EQUAL_NATS,
         below=EQUAL_NATS,
@@ -266,14 +265,15 @@ def drawn(run: LabRun, found: dict[str, list[float]], moved: Sequence[float]) ->
     spans = {name: mean_of(found[name], UNIT) for name in names} | {MOVED: share_of(np.array(moved) > 0)}
     run.figure(
         "explained",
-        bars(
+        Bars(
             [BarGroup(name, [value], [low], [high]) for name, (value, (low, high)) in spans.items()],
             ["one rule explains"],
-            "share explained",
+            "share of neurons explained",
             "Neurons that one rule explains",
+            better="high",
         ),
-        "Share whose strong firings one rule explains. 95 % intervals are over trainings; where activations"
-        " were moved, over neurons, each moved by itself.",
+        "Share of neurons whose strong activations one rule explains. 95 % intervals are over trainings; "
+        "for permuted activations, over neurons.",
     )
     each = [[name, value, *span, *found.get(name, [])] for name, (value, span) in spans.items()]
     pairs = [f"pair {number + 1}" for number in range(len(found[GELU]))]
@@ -300,7 +300,8 @@ def compared(run: LabRun, found: dict[str, list[float]]) -> None:
     )
     claim_mean(
         run,
-        "LayerNorm raises what SoLU made small: of the strong firings after it a tenth or more were weak",
+        "LayerNorm raises what SoLU made small: at least a tenth of the strong activations after it were "
+        "weak before",
         found[RAISED],
         above=0.1,
     )
@@ -316,7 +317,7 @@ def nothing(run: LabRun, found: dict[str, list[float]], moved: Sequence[float]) 
     """moved: for each neuron whose activations were moved, by a draw of its own, 1 or 0."""
     value, span = share_of(np.array(moved) > 0)
     run.claim(
-        "Where activations were moved to other places, one rule explains hardly any",
+        "With permuted activations, one rule explains hardly any neuron",
         value=value,
         interval=span,
         holds=span[1] < MAX_RANDOM_SHARE,
@@ -339,10 +340,10 @@ def concluded(run: LabRun, found: dict[str, list[float]]) -> None:
     gain = float(share[BEFORE].mean() - share[GELU].mean())
     here = said(found_too[f"SoLU less {AFTER}"][1])
     run.say(
-        f"""Shares differ much from training to training, so that {len(share[GELU])} of each kind settle only
-        what the table calls more or less. SoLU adds {100 * gain:.0f} points before the LayerNorm; recalled
-        are 25, from 35 % to 60 %, of larger models and by human judgement. The paper (recalled) also finds
-        neurons cleaner before the LayerNorm than after it; here: {here}."""
+        f"Shares differ much between trainings. So {len(share[GELU])} trainings of each kind show only "
+        f"what the table calls more or less. SoLU adds {100 * gain:.0f} points before the LayerNorm. The "
+        "paper (from memory) has 25 points, from 35 % to 60 %, for larger models and by human judgement. "
+        f"It also finds neurons cleaner before the LayerNorm than after it; here: {here}."
     )
 
 

@@ -31,11 +31,10 @@ from itertools import product
 import torch
 from torch import Tensor
 
+from heedful.core.charts import Arrows, Curve, Curves, Panel
 from heedful.labs.base.claims import claim_all, claim_mean
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.models.one_neuron import one_neuron
-from heedful.reports.charts.curves_boxes_bars import Curve, curves
-from heedful.reports.charts.panels import Panel, arrows
 from heedful.stats.intervals import UNIT
 
 DENSITIES = (1.0, 0.3, 0.1, 0.03, 0.01)
@@ -111,9 +110,9 @@ def dimensionality(w: Tensor) -> Tensor:
 def by_density(run: LabRun) -> None:
     """Five features of falling importance in two dimensions."""
     run.say(
-        """Five features share two dimensions; each next one matters 0.8 times as much. Where all are active
-        at once there is room for two. Where they are rarely active together they rarely disturb each other,
-        the ReLU cuts off most of what they do, and more than two are kept."""
+        "Five features share two dimensions. Each one is 0.8 times as important as the one before. If all "
+        "are active at once, there is room for two. If they are rarely active together, they rarely "
+        "disturb each other, and the ReLU removes most of the disturbance. Then more than two are kept."
     )
     run.progress(0, 4, "training toys")
     toys = 8 if run.fast else 12
@@ -127,7 +126,7 @@ def by_density(run: LabRun) -> None:
     ]
     run.figure(
         "directions",
-        arrows(panels, "Directions of five features in two dimensions"),
+        Arrows(panels, "Directions of five features in two dimensions"),
         "The direction each of five features is given, by density p: the share of inputs it is active in.",
     )
     share = w.square().sum(3)[..., :2].sum(2) / w.square().sum((2, 3))
@@ -162,12 +161,12 @@ def shapes(run: LabRun) -> None:
     five = best_equal(5, 2, 0.05, toys, steps, run.seed + 2)
     chance = torch.Generator().manual_seed(run.seed)
     run.say(
-        """Features of equal importance spread as far as they can. The dimensionality that is left to each is
-        a fraction that tells the shape: a half in opposite pairs, two fifths in a pentagon."""
+        "Features of equal importance spread as far as possible. The dimensionality of each feature is a "
+        "fraction that shows the shape: a half in opposite pairs, two fifths in a pentagon."
     )
     claim_all(
         run,
-        "Six sparse features in three dimensions stand in opposite pairs: cosine to the partner near -1",
+        "Six sparse features in three dimensions form opposite pairs: cosine to the partner near -1",
         opposite(six).double().numpy(),
         below=-0.95,
         against=float(opposite(torch.randn(200, 6, 3, generator=chance)).mean()),
@@ -175,13 +174,14 @@ def shapes(run: LabRun) -> None:
     )
     claim_all(
         run,
-        "Each feature in such a pair has half a dimension: none is off by more than a hundredth",
+        "Each feature in such a pair has half a dimension, with an error of at most a hundredth",
         (dimensionality(six) - 1 / 2).abs().double().numpy(),
         below=0.01,
     )
     claim_all(
         run,
-        "Five sparse features in two dimensions make a pentagon: no angle is 5 degrees off 72",
+        "Five sparse features in two dimensions form a pentagon: all angles differ from 72 degrees by "
+        "less than 5",
         unevenness(five).double().numpy(),
         below=5.0,
         against=float(unevenness(torch.randn(200, 5, 2, generator=chance)).mean()),
@@ -189,7 +189,7 @@ def shapes(run: LabRun) -> None:
     )
     claim_all(
         run,
-        "Each feature in the pentagon has two fifths of a dimension: none is off by more than a hundredth",
+        "Each feature in the pentagon has two fifths of a dimension, with an error of at most a hundredth",
         (dimensionality(five) - 2 / 5).abs().double().numpy(),
         below=0.01,
     )
@@ -235,26 +235,26 @@ def sweep(run: LabRun) -> None:
     low, high = each.amin(1).tolist(), each.amax(1).tolist()
     run.figure(
         "features-per-dimension",
-        curves(
+        Curves(
             [Curve("trained toys", points, low, high)],
             "1 / density",
             "features per dimension",
             "Features per dimension by sparsity",
             log="x",
         ),
-        f"{n} equal features in {m} dimensions: ||W||²/m by sparsity, with the range of {toys} toys. "
-        "A direction may be longer than one.",
+        f"{n} equal features in {m} dimensions: ||W||²/m by sparsity, with the range of {toys} models. A "
+        "direction may be longer than one.",
     )
     claim_mean(
         run,
-        "Dense features of equal importance: ||W||²/m, the paper's measure, says one a dimension",
+        "Dense features of equal importance: ||W||²/m, the paper's measure, gives one per dimension",
         each[0].double().numpy(),
         above=0.9,
         below=1.1,
     )
     claim_mean(
         run,
-        "Sparse features of equal importance: by that measure several a dimension",
+        "Sparse features of equal importance: this measure gives several per dimension",
         each[-1].double().numpy(),
         above=2.5,
         against=float(each[0].mean()),
@@ -268,9 +268,9 @@ def sweep(run: LabRun) -> None:
 def two_in_one(run: LabRun) -> None:
     """Of several toys the one of least loss shares the dimension below p*, and drops a feature above."""
     run.say(
-        """Two features want one dimension; the second has importance r. Either it is dropped, or it takes the
-        opposite direction and the two disturb each other whenever both are active. The losses of these two
-        candidates are integrals, and meet at the density p* = 4r/(2 + 5r)."""
+        "Two features compete for one dimension; the second has importance r. Either it is dropped, or it "
+        "takes the opposite direction, and the two disturb each other when both are active. The losses of "
+        "these two solutions are integrals. They are equal at the density p* = 4r/(2 + 5r)."
     )
     run.progress(3, 4, "training toys")
     groups, again = (3, 8) if run.fast else (6, 10)
@@ -290,13 +290,13 @@ def two_in_one(run: LabRun) -> None:
     ]
     run.figure(
         "two-in-one",
-        curves(lines, "density / p*", "weight of the weaker feature", "Two features in one dimension"),
+        Curves(lines, "density / p*", "weight of the weaker feature", "Two features in one dimension"),
         "Length of the weaker feature's direction, in the best of several toys, by density over p*.",
     )
     both = (weaker > MIN_KEPT_LENGTH) * scale[:, None]
     claim_mean(
         run,
-        "The weaker feature is dropped near the density p* at which the two integrals meet",
+        "The weaker feature is dropped near the density p* at which the two integrals are equal",
         both.amax(1).flatten().double().numpy(),
         above=0.9,
         below=1.2,

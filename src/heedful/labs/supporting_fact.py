@@ -26,12 +26,11 @@ import torch
 from torch import Tensor, nn
 
 from heedful.core.arrays import Floats
+from heedful.core.charts import BarGroup, Bars, Matrices, Matrix
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.stories import ENCODERS, ReaderConfig, Stories, StoryReader, stories
 from heedful.labs.measures.story_measures import Other, other, pointed, removed, right
 from heedful.nn.train import TrainConfig, fit
-from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
-from heedful.reports.charts.matrix import Matrix, matrices
 from heedful.stats.intervals import UNIT, Interval, two_way_mean
 
 SOLVED_SHARE = 0.97  # share of answers that counts as solved
@@ -55,7 +54,7 @@ FAST = StorySizes(5, 50_000, 400, 1, 150)
 
 @lab(
     "supporting-fact",
-    title="Attention and the supporting fact: where it points, and whether the answer needs it",
+    title="Attention and the supporting fact: does attention point to it, and does the answer need it?",
     minutes=3.0,
     cite="Weston et al. 2015; Jain & Wallace 2019; Wiegreffe & Pinter 2019",
 )
@@ -65,9 +64,9 @@ def supporting_fact(run: LabRun) -> None:
     test = stories(sizes.test, sizes.longest, 2 * run.seed + 1)
     *lines, question = test.text(0)
     run.say(
-        f"""Stories of 3 to {sizes.longest} sentences, {len(data)} to train on, {len(test)} new ones to test.
-        One reads: {". ".join(lines)}. Asked: {question}? The supporting fact is the last sentence that names
-        the person."""
+        f"Stories of 3 to {sizes.longest} sentences, {len(data)} for training, {len(test)} new ones for "
+        f"testing. Example: {'. '.join(lines)}. Question: {question}? The supporting fact is the last "
+        "sentence that names the person."
     )
     kinds = [(encoder, flat) for encoder in ENCODERS for flat in (False, True)]
     models: dict[tuple[str, bool], list[StoryReader]] = {kind: [] for kind in kinds}
@@ -124,7 +123,7 @@ def tell_answers(
     for encoder in ENCODERS:
         value, span = over(shares[encoder, False])
         run.claim(
-            f"With attention of its own, the reader {encoder!r} answers nearly every question right.",
+            f"With its own attention, the reader {encoder!r} answers nearly every question correctly.",
             value=value,
             interval=span,
             holds=span[0] > 0.9,
@@ -132,7 +131,8 @@ def tell_answers(
     value, span = over(shares["asked", True])
     alone = over(shares["alone", True])
     run.claim(
-        "With uniform attention, the reader whose states have read the question still answers most right.",
+        "With uniform attention, the reader whose states have read the question still answers most "
+        "questions correctly.",
         value=value,
         interval=span,
         holds=span[0] > MOST_SHARE,
@@ -140,8 +140,8 @@ def tell_answers(
         control="sentences read alone, uniform attention",
     )
     run.claim(
-        "With uniform attention over sentences read alone the question cannot reach the answer: less than"
-        " two thirds are right.",
+        "With uniform attention over sentences read separately, the question cannot influence the answer: "
+        "less than two thirds are correct.",
         value=alone[0],
         interval=alone[1],
         holds=alone[1][1] < 2 / 3,
@@ -191,7 +191,7 @@ def tell_other(
     rows: list[tuple[object, ...]] = []
     labels = {
         "changed": "answers that a random order of the weights changes",
-        "follows": "random orders whose answer is the place where the largest weight landed",
+        "follows": "random orders whose answer is the place in the sentence with the largest weight",
         "flat": "answers that uniform weights keep",
         "same": "all weight on another sentence with the same place: answers kept",
         "different": "all weight on a sentence with another place: answers kept",
@@ -201,8 +201,8 @@ def tell_other(
     run.table("Other attention in the same reader", ("reader", "of", "share", "at least", "at most"), rows)
     alone = {name: _of(results["alone"], name) for name in labels}
     run.claim(
-        "Sentences read alone: the answer follows the weights. In a random order of them it is mostly the"
-        " place of the sentence that now weighs most.",
+        "Sentences read separately: the answer follows the weights. With permuted weights it is mostly "
+        "the place in the sentence with the largest weight.",
         value=alone["follows"][0],
         interval=alone["follows"][1],
         holds=alone["follows"][1][0] > 0.75,
@@ -210,8 +210,8 @@ def tell_other(
         control="the answer stays what it was",
     )
     run.claim(
-        "Sentences read alone: all weight on another sentence keeps the answer where that sentence names the"
-        " same place.",
+        "Sentences read separately: all weight on another sentence keeps the answer if that sentence "
+        "names the same place.",
         value=alone["same"][0],
         interval=alone["same"][1],
         holds=alone["same"][1][0] > MOST_SHARE,
@@ -219,15 +219,15 @@ def tell_other(
         control="where it names another place",
     )
     run.claim(
-        "Sentences read alone: where it names another place, the answer is lost.",
+        "Sentences read separately: if it names another place, the answer is lost.",
         value=alone["different"][0],
         interval=alone["different"][1],
         holds=alone["different"][1][1] < RARE_SHARE,
     )
     run.say(
-        """So attention that is far from the reader's own and gives the same answer does exist, but not
-        anywhere: it has to land on a sentence with the same place. That other attention keeps an answer shows
-        that the fact was not the only sentence to read the answer from, not that weights mean nothing."""
+        "So there is very different attention with the same answer, but only on a sentence with the same "
+        "place. This shows that the answer can be read from more than one sentence. It does not show that "
+        "weights mean nothing."
     )
 
 
@@ -254,8 +254,8 @@ def tell_removed(
         mean = over([fall[index, fact] for fall in falls], (-1.0, 1.0))[0]
         rows.append((named(kind), value, *span, mean, largest))
         run.claim(
-            f"Removal, {named(kind)}: the sentence whose removal costs the answer most is the supporting"
-            " fact, in most stories.",
+            f"Removal, {named(kind)}: in most stories, the sentence whose removal lowers the answer most "
+            "is the supporting fact.",
             value=value,
             interval=span,
             holds=span[0] > 0.7,
@@ -265,9 +265,9 @@ def tell_removed(
     columns = ("reader", "largest fall is the fact's", "at least", "at most", "fall without the fact")
     run.table("Does removal point to the supporting fact?", (*columns, "largest fall without another"), rows)
     run.say(
-        """Removal finds the fact in all readers that answer right, also where attention is uniform and points
-        nowhere. It misses where an older sentence about the person, which then decides, names the same place:
-        without the fact the answer stays, and rightly so."""
+        "Removal finds the fact in all readers that answer correctly, even if attention is uniform. It "
+        "misses the fact if an older sentence about the person names the same place: without the fact "
+        "this sentence decides, and the answer correctly stays the same."
     )
 
 
@@ -290,7 +290,9 @@ def draw(run: LabRun, models: Mapping[tuple[str, bool], Sequence[StoryReader]], 
         groups.append(BarGroup(named(kind), [p[0] for p in parts], low, high))
     run.figure(
         "found",
-        bars(groups, ["attention", "removal"], "share of stories", "The supporting fact found"),
+        Bars(
+            groups, ["attention", "removal"], "share of stories", "The supporting fact found", better="high"
+        ),
         "Share of test stories in which the largest weight, or the largest fall by removal, is the fact's.",
     )
     chosen = telling(test)
@@ -307,7 +309,7 @@ def draw(run: LabRun, models: Mapping[tuple[str, bool], Sequence[StoryReader]], 
     table = Matrix(f"{question}?", list(zip(*values, strict=True)), lines, names, marked)
     run.figure(
         "story",
-        matrices([table], "One story: attention and fall by removal, sentence by sentence", across=1),
+        Matrices([table], "One story: attention and fall by removal, sentence by sentence", across=1),
         "One story, sentence by sentence: attention, and the fall of the answer's probability without the"
         " sentence, in three readers. The outline is the supporting fact.",
     )

@@ -1,22 +1,24 @@
-"""What an explanation should hold whatever the model: two axioms as metrics, and the case behind one.
+"""Two axioms that an explanation should satisfy for every model, as metrics, and an example for one of them.
 
     completeness        |sum of scores - (f(x) - f(base))| / |f(x) - f(base)|             low, 0 the best
-    sensitivity-axiom   share of units that break it: taken out, they change f under every operator, and
-                        score zero (missed); or they change f under none, and score (dummy)         low
+    sensitivity-axiom   share of units that break it: removing them changes f under every operator, but they
+                        score zero (missed); or it changes f under none, but they have a score (dummy)    low
 
-A change counts above a millionth of the largest and above rounding, a score above a millionth of the largest.
-`completeness` sums the scores of all tokens, special ones and those already written too, and is said of
-methods that name their base or promise to be complete; of the control, and of a promise without a base, the
-base is the text with every word removed. Of all others it says nothing: nan. It is the one metric here that
-minds the size of scores.
+A change counts if it is above a millionth of the largest change and above rounding; a score counts if it is
+above a millionth of the largest score. `completeness` sums the scores of all tokens, including special
+tokens and tokens that were written before. It has a value for methods that name their base or declare that
+they are complete. For the control, and for methods that declare it without a base, the base is the text with
+every word removed. For all others it is nan. It is the only metric here that depends on the size of the
+scores.
 
-Random scores are never zero: they cannot miss a unit, and so pass the first half of sensitivity. The axiom is
-necessary, not sufficient, and the control beside the value shows it.
+Random scores are never zero: they cannot miss a unit, so they pass the first half of the sensitivity axiom.
+The axiom is necessary, not sufficient, and the control shows it.
 
-The case: f(x) = 1 - ReLU(1 - x) at x = 2, from the base 0. f rises from 0 to 1, so x must get a score; but
+The example: f(x) = 1 - ReLU(1 - x) at x = 2, from the base 0. f rises from 0 to 1, so x must get a score; but
 f is flat at 2, and its gradient there is 0. Integrated gradients give 1. (`sensitivity_case`)
 
-Cost: none for completeness; a row a unit and operator for sensitivity. Sundararajan, Taly & Yan 2017.
+Cost: none for completeness; one model input per unit and operator for sensitivity.
+Sundararajan, Taly & Yan 2017.
 """
 
 from __future__ import annotations
@@ -48,9 +50,9 @@ from heedful.stats.rounding import rounding_step
     scale_free=False,
 )
 def completeness(subject: MetricInput, rng: np.random.Generator) -> float:
-    """How far the scores are from summing to the change of the output, relative to it.
+    """Distance between the sum of the scores and the change of the output, relative to that change.
 
-    Limitations: Scores can sum to the right number and be handed to the wrong words.
+    Limitations: The sum can be right although the scores are on the wrong words.
     """
     item = subject.item
     base = item.base
@@ -86,9 +88,9 @@ def incompleteness(scores: Floats, rise: float) -> float:
     spoiled_by="silent",
 )
 def sensitivity_axiom(subject: MetricInput, rng: np.random.Generator) -> float:
-    """Share of units that matter but score zero, or score but never matter.
+    """Share of units that matter but score zero, or have a score but never matter.
 
-    Limitations: Whether a unit matters is found by single removals, which redundancy hides.
+    Limitations: Whether a unit matters is measured by removing it alone, and redundancy hides that.
     """
     missed, dummy = violations(subject.scores, *effects(subject))  # what operators differ about is not judged
     return float(np.mean(missed | dummy)) if len(missed) else float("nan")

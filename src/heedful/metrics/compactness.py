@@ -1,14 +1,14 @@
-"""How few units carry the explanation: the Gini index of the sizes of the scores.
+"""How few units have most of the scores: the Gini index of the absolute scores.
 
     c = sorted |a|, smallest first, d of them
     G = 1 - 2 sum_k  c_k / |c|_1  (d - k + 1/2) / d
 
-0 when all units weigh the same, 1 - 1/d when one carries everything. Moving weight from a large score to a
-small one lowers it; a common factor, a sign or the order of units do not change it; neither does a text that
-says everything twice, so texts of different length can be compared. A short explanation is easy to read; that
-is no reason to believe it.
-Cost: a sort. Nothing is run.
+It is 0 if all absolute scores are equal and 1 - 1/d if one unit has everything. Moving a part of a large
+score to a small one lowers it. A common factor, a sign or the order of the units do not change it. Neither
+does repeating the whole text, so texts of different length can be compared. A short explanation is easy to
+read, but this is no reason to trust it.
 
+Cost: a sort, no model inputs.
 Hurley & Rickard 2009, "Comparing measures of sparsity" (of those compared, the one with all six properties).
 """
 
@@ -23,9 +23,10 @@ from heedful.metrics.metric_input import MetricInput
 
 @metric("compactness", kind="re-explain", better="high", best=1.0, cite="Hurley & Rickard 2009")
 def compactness(subject: MetricInput, rng: np.random.Generator) -> float:
-    """How few units carry the explanation.
+    """How few units have most of the scores.
 
-    Limitations: Few is not right: a method that always names one word is perfectly compact.
+    Limitations: Few words are not necessarily the right words: a method that always names one word has the
+    best value.
     """
     return gini(subject.scores)
 

@@ -1,24 +1,23 @@
-"""Does the same question get the same answer? The method is asked RUNS times with other seeds.
+"""Does a method give the same scores with another seed? The method runs RUNS times with different seeds.
 
     consistency   sqrt(sum_i var_i) / sqrt(mean over runs of sum_i s_i^2): relative spread over seeds; low
     vsi           100 * mean over pairs of runs of |F_a and F_b| / p,  F the p units a run chose; high
     csi           100 * mean over units chosen in at least two runs of the share of pairs of these runs whose
-                  95 % intervals s +- 1.96 se overlap; high. Only of methods that give standard errors
+                  95 % intervals s +- 1.96 se overlap; high. Only for methods that give standard errors
 
-F: what LIME as published selects, of any other method the p units with the largest |score|, p = half the
-units and at most FEATURES (of all units nothing can be chosen: nan). Random scores have a consistency of
-about 1 and a vsi of 100 p / d. The control has no standard errors: its intervals are points, which never
-meet, so its csi is 0.
+F: for LIME as published, the words it selects; for other methods, the p units with the largest |score|,
+where p is half of the units and at most FEATURES (if this is all units, the value is nan). Random scores
+have a consistency of about 1 and a vsi of 100 p / d. The control has no standard errors: its intervals are
+points, which never overlap, so its csi is 0.
 
-A method that draws nothing is perfectly consistent, and that is all these numbers then say:
-`repeated(...).drawn` is False. Wide intervals overlap: a high csi is worth no more than the standard errors
-are.
+A method without randomness is perfectly consistent, and the numbers say nothing more:
+`repeated(...).drawn` is False. Wide intervals overlap, so a high csi is only as good as the standard errors.
 
-csi takes the standard errors of the method. Visani's are `ridge_errors`: X without a column for the
-intercept but residuals of a fit with one, n - p degrees of freedom, raw kernel weights, so intervals grow
-or shrink with their scale. heedful's published LIME has sandwich errors instead, which do not.
+csi uses the standard errors of the method. Those of Visani et al. are `ridge_errors`: X without a column for
+the intercept but residuals of a fit with one, n - p degrees of freedom, raw kernel weights, so the intervals
+depend on the scale of the weights. The published LIME of heedful has sandwich errors, which do not.
 
-Cost: RUNS explanations; metrics share their rows through a run that remembers. Visani et al. 2022.
+Cost: RUNS explanations; the metrics share their model inputs through a cache. Visani et al. 2022.
 """
 
 from __future__ import annotations
@@ -67,9 +66,9 @@ def repeated(subject: MetricInput, rng: np.random.Generator, runs: int = RUNS) -
 
 @metric("consistency", kind="re-explain", better="low", best=0.0, cite="Visani et al. 2022", expensive=True)
 def consistency(subject: MetricInput, rng: np.random.Generator) -> float:
-    """Spread of the scores over seeds, relative to their size; 0 for a method that draws nothing.
+    """Spread of the scores over seeds, relative to their size; 0 for a method without randomness.
 
-    Limitations: A constant answer is perfectly consistent; deterministic methods win by definition.
+    Limitations: Constant scores have the best value. Methods without randomness win by definition.
     """
     return spread_over_seeds(repeated(subject, rng).scores)
 
@@ -83,9 +82,9 @@ def spread_over_seeds(scores: Floats) -> float:
 
 @metric("vsi", kind="re-explain", better="high", best=100.0, cite="Visani et al. 2022", expensive=True)
 def vsi(subject: MetricInput, rng: np.random.Generator) -> float:
-    """Variables stability: how often other seeds choose the same units; 100 if nothing is drawn.
+    """Variables stability index: how often different seeds choose the same units; 100 without randomness.
 
-    Limitations: Choosing the same wrong words each time is perfectly stable.
+    Limitations: A method that always chooses the same wrong words has the best value.
     """
     p = chosen_count(subject)
     if not p:
@@ -95,9 +94,9 @@ def vsi(subject: MetricInput, rng: np.random.Generator) -> float:
 
 @metric("csi", kind="re-explain", better="high", best=100.0, cite="Visani et al. 2022", expensive=True)
 def csi(subject: MetricInput, rng: np.random.Generator) -> float:
-    """Coefficients stability: how often the 95 % intervals of other seeds overlap.
+    """Coefficients stability index: how often the 95 % intervals of different seeds overlap.
 
-    Limitations: Wide intervals overlap: an imprecise method looks stable.
+    Limitations: Wide intervals overlap, so an imprecise method looks stable.
     """
     p = chosen_count(subject)
     if not p or (subject.item.stderr is None and subject.item.method != CONTROL):

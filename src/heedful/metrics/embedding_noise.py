@@ -51,7 +51,9 @@ def nudged(model: Model, x: Input, target: Target, shift: Tensor) -> Iterator[tu
     x = text_of(x)
     table: Any = token_table(model)
     if table is None:
-        raise HeedfulError(f"{model.name} has no token table of its own", "so embeddings cannot be moved")
+        raise HeedfulError(
+            f"{model.name} has no token table of its own", "so no noise can be added to embeddings"
+        )
     size = int(table.num_embeddings)
     ids = tuple(
         i if special else size + t for t, (i, special) in enumerate(zip(x.ids, x.special, strict=True))
@@ -63,7 +65,8 @@ def nudged(model: Model, x: Input, target: Target, shift: Tensor) -> Iterator[tu
             distance = float((model.lookup(moved, target) - before).double().norm())
         except IndexError:
             raise HeedfulError(
-                f"{model.name} looks its tokens up without calling its table", "so embeddings cannot be moved"
+                f"{model.name} looks its tokens up without calling its table",
+                "so no noise can be added to embeddings",
             ) from None
         yield moved, distance
 

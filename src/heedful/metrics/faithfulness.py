@@ -1,21 +1,22 @@
-"""Does the model do what the explanation says? Remove words and see; f is the explained number.
+"""Does the model react as the explanation says? Words are removed to see it; f is the explained number.
 
-a: one score per unit. top_k: the k units with the highest score. e_i = (f(x) - f(x less i))^2.
+a: one score per unit. top_k: the k units with the highest score. e_i = (f(x) - f(x without i))^2.
 
-    comprehensiveness     mean over 1, 5, 10, 20, 50 % of   f(x) - f(x less top_k)              high is good
+    comprehensiveness     mean over 1, 5, 10, 20, 50 % of   f(x) - f(x without top_k)           high is good
     sufficiency           the same bins of                  f(x) - f(top_k alone)               low
-    aopc                  area over the deletion curve, 1/(L+1) sum_k f(x) - f(x less top_k)    high
+    aopc                  area over the deletion curve, 1/(L+1) sum_k f(x) - f(x without top_k) high
     insertion             area over the curve of top_k alone, the same sum                      low
     monotonicity          Spearman correlation of |a_i| and e_i                                 high
     non-sensitivity       share of units where exactly one of a_i and e_i is zero               low
-    effective-complexity  share of units that must be fixed, best |a| first, until the loss
-                          (f(x) - f)^2 / (f(x) - f(nothing))^2, the others tossed, is below 0.1 low
-    infidelity            mean (b m.a - (f(x) - f(x less m)))^2 / mean (f(x) - f(x less m))^2, m a random
-                          set of units, b >= 0 the best scale                                   low
+    effective-complexity  share of units that must be kept, largest |a| first, until the loss
+                          (f(x) - f)^2 / (f(x) - f(nothing))^2, with the other units removed at
+                          random, is below 0.1                                                  low
+    infidelity            mean (b m.a - (f(x) - f(x without m)))^2 / mean (f(x) - f(x without m))^2, m a
+                          random set of units, b >= 0 the best scale                            low
 
-A metric here is a plan: the rows it wants, and what to make of their values. Plans of all methods and draws
-are run together, so a row two of them want is run once (heedful.metrics.score).
-Removal makes texts no model was trained on: every number belongs to its removal operator.
+A metric here is a plan: the model inputs it needs, and a function of their outputs. The plans of all methods
+and random orders run together, so an input that two of them need runs once (heedful.metrics.score).
+Texts with removed words are unlike the training texts: every number belongs to its removal operator.
 
 DeYoung et al. 2020 (ERASER); Samek et al. 2017 (AOPC); Nguyen & Martinez 2020; Yeh et al. 2019.
 """
@@ -98,10 +99,10 @@ def curve_counts(d: int) -> list[int]:
     goal="deletion",
 )
 def comprehensiveness(scores: Floats, rng: np.random.Generator) -> Probe:
-    """How far the output falls when the best units go.
+    """How far the output falls when the top units are removed.
 
-    Limitations: Deleting leaves texts the model has not seen: a fall may be their oddness. The largest bins
-    weigh most.
+    Limitations: Texts with deleted words are unlike the training texts: the output may fall only because
+    they are unusual. The largest groups of removed words have the largest influence.
     """
     keep = ~tops(ranked(scores, rng), bin_counts(len(scores)))
     return Probe(keep, lambda values, ends: float(ends.full - values.mean()))
@@ -116,10 +117,10 @@ def comprehensiveness(scores: Floats, rng: np.random.Generator) -> Probe:
     goal="insertion",
 )
 def sufficiency(scores: Floats, rng: np.random.Generator) -> Probe:
-    """How far the best units alone fall short of the output.
+    """How far the output falls when only the top units are kept.
 
-    Limitations: A few words alone are no text: the model's answer to them may be its prior, and a strong
-    prior makes every method look sufficient.
+    Limitations: A few words alone are not a text: the output may be the model's prior. With a strong prior
+    every method looks good.
     """
     keep = tops(ranked(scores, rng), bin_counts(len(scores)))
     return Probe(keep, lambda values, ends: float(ends.full - values.mean()))
@@ -127,10 +128,10 @@ def sufficiency(scores: Floats, rng: np.random.Generator) -> Probe:
 
 @metric("aopc", kind="removal", better="high", cite="Samek et al. 2017", family="remove-top", goal="deletion")
 def aopc(scores: Floats, rng: np.random.Generator) -> Probe:
-    """Area over the curve of the output as units go, best first.
+    """Mean fall of the output while units are removed, top unit first.
 
-    Limitations: Deleting leaves texts the model has not seen: a fall may be their oddness. It rewards
-    methods that find what breaks the model.
+    Limitations: Texts with deleted words are unlike the training texts: the output may fall only because
+    they are unusual. The metric rewards methods that find what breaks the model.
     """
     keep = ~tops(ranked(scores, rng), curve_counts(len(scores)))
     return Probe(keep, lambda values, ends: float(ends.full - values.mean()))
@@ -145,9 +146,9 @@ def aopc(scores: Floats, rng: np.random.Generator) -> Probe:
     goal="insertion",
 )
 def insertion(scores: Floats, rng: np.random.Generator) -> Probe:
-    """Area over the curve of the output as units come, best first.
+    """How far the output stays below the full output, on average, while units are added, top unit first.
 
-    Limitations: A few words alone are no text: the model's answer to them may be its prior.
+    Limitations: A few words alone are not a text: the output may be the model's prior.
     """
     keep = tops(ranked(scores, rng), curve_counts(len(scores)))
     return Probe(keep, lambda values, ends: float(ends.full - values.mean()))
@@ -166,10 +167,10 @@ def _one_out(d: int) -> Masks:
     shuffled=True,
 )
 def monotonicity(scores: Floats, rng: np.random.Generator) -> Probe:
-    """Rank correlation of the size of a score and the loss when its unit goes.
+    """Rank correlation between the size of a score and the effect of removing its unit.
 
-    Limitations: Effects of single words are tiny next to rounding in long texts, and redundancy makes them
-    zero.
+    Limitations: In long texts the effects of single words are close to rounding errors, and redundancy
+    makes them zero.
     """
     size = merged_scores(np.abs(scores))
 
@@ -191,9 +192,10 @@ def monotonicity(scores: Floats, rng: np.random.Generator) -> Probe:
     shuffled=True,
 )
 def non_sensitivity(scores: Floats, rng: np.random.Generator) -> Probe:
-    """Share of units where score and effect disagree about being zero.
+    """Share of units for which exactly one of score and effect is zero.
 
-    Limitations: What counts as zero is a threshold; dense methods are punished for tiny scores.
+    Limitations: A threshold decides what counts as zero. Methods that give every word a small score get
+    bad values.
     """
     silent = np.abs(scores) <= NEGLIGIBLE_SHARE * np.abs(scores).max(initial=0.0)
 
@@ -207,9 +209,10 @@ def non_sensitivity(scores: Floats, rng: np.random.Generator) -> Probe:
 
 @metric("effective-complexity", kind="removal", better="low", cite="Nguyen & Martinez 2020", goal="insertion")
 def effective_complexity(scores: Floats, rng: np.random.Generator) -> Probe:
-    """Share of units that must be fixed to hold the output.
+    """Share of units that must be kept to keep the output.
 
-    Limitations: The threshold decides; for a model that ignores most words every order is short.
+    Limitations: The threshold decides the value. If a model ignores most words, the value is small for
+    every method.
     """
     counts = curve_counts(len(scores))
     fixed = tops(ranked(np.abs(scores), rng), counts)  # (K, d)
@@ -227,10 +230,10 @@ def effective_complexity(scores: Floats, rng: np.random.Generator) -> Probe:
 
 @metric("infidelity", kind="removal", better="low", cite="Yeh et al. 2019", best=0.0, shuffled=True)
 def infidelity(scores: Floats, rng: np.random.Generator) -> Probe:
-    """How badly the scores foretell the effect of removing random sets.
+    """How badly the scores predict the effect of removing random sets of units.
 
-    Limitations: Random sets of half the words say little about single ones; scores of one sign foretell that
-    much removal matters more than little, which is no insight (hence the shuffled control).
+    Limitations: Random sets of half of the words say little about single words. Scores of one sign predict
+    that more removal has more effect, which is trivial; therefore the control is the shuffled scores.
     """
     keep = rng.random((INFIDELITY_SETS, len(scores))) < rng.random((INFIDELITY_SETS, 1))  # all sizes alike
 

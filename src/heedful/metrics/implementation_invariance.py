@@ -1,4 +1,4 @@
-"""Networks that compute the same function by other means, built from the user's own.
+"""Networks that compute the same function in another way, built from the user's own.
 
     heads permuted          attention: blocks of rows of W_q, W_k, W_v and of columns of W_o change places
     neurons permuted        MLP: rows of W_in (and W_gate) and columns of W_out change places
@@ -8,21 +8,21 @@
     implementation-invariance = mean over such twins of |phi(twin) - phi(x)| / |phi(x)|;  0 is the best
 
 Two networks with equal outputs for all inputs should have equal explanations. A twin counts only if its
-outputs are equal (to MAX_OUTPUT_CHANGE) for the text and for the text less each of a few words; one that is
-not is left out, with the reason. Equal but for rounding, so a value of 1e-6 is zero in float32; a method that
-stops at a tolerance of its own may differ by that. A method that reads weights by layer, or treats heads
-one by one, can fail.
+outputs are equal (to MAX_OUTPUT_CHANGE) for the text and for the text without each of a few words; otherwise
+it is skipped, with the reason. Outputs are equal except for rounding, so in float32 a value of 1e-6 is zero;
+a method that stops at a tolerance may differ by that tolerance. A method that reads weights layer by layer,
+or treats heads one by one, can fail.
 
-No list of architectures: attention and MLPs are recognised by the shapes of their linear layers,
+There is no list of architectures. Attention and MLPs are recognised by the shapes of their linear layers,
     attention   three layers side by side and one that takes what the first gives (d -> HD, 2 of d -> KD,
                 HD -> d), or one that gives three times what the second takes; K < H: grouped queries, which
                 move with their keys. H is read from the attention maps
     MLP         one or two layers side by side and one that takes what they give, d -> h -> d
-and linear layers by what they compute; those are replaced wherever they stand. What was recognised wrongly
-changes the outputs, and is left out. In the one-layer classifier, which has no linear modules, H stands
-between values and read-out.
+and linear layers by what they compute; these are replaced everywhere. If something was recognised wrongly,
+the outputs change and the twin is skipped. The one-layer classifier has no linear modules; H is put between
+its values and read-out.
 
-Cost: an explanation and a copy of the model a twin. Sundararajan, Taly & Yan 2017.
+Cost: one explanation and one copy of the model per twin. Sundararajan, Taly & Yan 2017.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ class Twins:
     expensive=True,
 )
 def implementation_invariance(subject: MetricInput, rng: np.random.Generator) -> float:
-    """How far explanations of networks that compute the same function differ, relative to their size.
+    """How far the scores differ between networks that compute the same function, relative to their size.
 
-    Limitations: Only networks that were built to be equal are compared: it says nothing about the weights
-    people train.
+    Limitations: Only networks that were built to be equal are compared. It says nothing about weights from
+    different training runs.
     """
     scores, item = subject.scores, subject.item
     if not scores.any() or not can_copy(subject.model):

@@ -1,26 +1,26 @@
-"""Does the explanation hold still when the text is written otherwise and means the same?
+"""Do the scores stay the same if the text is written differently but means the same?
 
-    edit-sensitivity = max over edits of |phi(x') - phi(x)| / |phi(x)|, over units that were left alone; low
+    edit-sensitivity = max over edits of |phi(x') - phi(x)| / |phi(x)|, over units that were not edited; low
 
     case           first letter of the text changed from lower to upper or back; all in lower case
     spacing        two spaces between words instead of one, or one instead of many
     typography     straight and curly quotes, "..." and the ellipsis, hyphens and dashes between blanks
-    punctuation    the full stop at the end added or taken away
+    punctuation    the full stop at the end added or removed
     contraction    "do not" and "don't", "it is" and "it's" ..., both ways, all places at once
     spelling       British and American, all places at once
-    synonym        a word of a small list for its fellow, one place at a time
+    synonym        a word from a small list replaced by its synonym, one place at a time
 
-An edit is a list of replaced stretches of characters, so that every other unit has its place in the new
-text: scores are compared unit by unit, never by position. An edit counts if the tokenizer sees it, if at
-least half of the units are left alone, and if it leaves the output where it was: |f(x') - f(x)| <=
-TOLERANCE |f(x) - f(nothing)|. `trail` tells what became of every edit, and why. English; no claim is made
-that a synonym is one everywhere.
+An edit is a list of replaced stretches of characters, so every other unit has a place in the new text: scores
+are compared unit by unit, never by position. An edit counts if the tokenizer sees it, if at least half of the
+units are not edited, and if the output hardly changes: |f(x') - f(x)| <= TOLERANCE |f(x) - f(nothing)|.
+`trail` says for every edit whether it counted, and why. English only. A synonym from the list may not be one
+in every context.
 
-Texts that are more than a text (pairs, chats, cut texts) and targets at a position of it: nan. So is a text
-to which no edit applies.
+The value is nan for pairs, chats and cut texts, for targets at a position of the text, and for texts to which
+no edit applies.
 
-Cost: an explanation an edit that counts, a row an edit, one for nothing. After Ribeiro et al. 2018 (edits
-that keep the meaning) and Yeh et al. 2019 (max-sensitivity).
+Cost: one explanation per edit that counts, one model input per edit, and one for the empty text. After
+Ribeiro et al. 2018 (edits that keep the meaning) and Yeh et al. 2019 (max-sensitivity).
 """
 
 from __future__ import annotations
@@ -245,10 +245,10 @@ KINDS: tuple[tuple[str, Callable[[str], Iterator[list[Piece]]]], ...] = (
     expensive=True,
 )
 def edit_sensitivity(subject: MetricInput, rng: np.random.Generator) -> float:
-    """The largest relative change of the explanation under edits of the text that keep its meaning.
+    """The largest relative change of the scores under edits of the text that keep its meaning.
 
-    Limitations: Edits that keep the meaning for people may change it for the model; then the explanation
-    should change.
+    Limitations: Edits that keep the meaning for people may change it for the model. Then the scores should
+    change, too.
     """
     counted = [trial.distance for trial in trail(subject) if not trial.why]
     return max(counted, default=float("nan"))

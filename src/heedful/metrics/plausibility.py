@@ -1,23 +1,23 @@
-"""Does the explanation point where people point? Marks are the units that people gave as the reason.
+"""Does the explanation name the words that people name? Marks are the units that people gave as the reason.
 
     plausibility       AUPRC: mean over marked units, by score, of the precision there (average precision;
                        equal scores are one step)
     plausibility-f1    F1 of the top k units against the marked ones
-    plausibility-iou   F1 of spans: the top k units, those side by side merged, against the marked spans. A
-                       predicted span counts when it covers a marked one with
+    plausibility-iou   F1 of spans: the top k units, neighbours merged, against the marked spans. A predicted
+                       span counts if it covers a marked one with
                            |both| / |either| >= 1/2
                        precision is of predicted spans, recall of marked ones
 
-A metric of one text takes k = the number of units marked there: the method need not guess how many, and
+A metric of one text uses k = the number of units marked there: the method need not guess how many, and
 precision, recall and F1 of units are then the same number. `agreement` is ERASER's measure over a set of
-texts: k = the mean share of marked units over the set, of each text's length. Micro sums counts over texts.
-Macro is, as in ERASER's scripts, the mean of F1 over texts for units, and for spans the F1 of mean precision
-and mean recall. They print the area under the curve both ways, joined by lines and by steps (average
-precision); here it goes by steps, which do not flatter.
+texts: k = the mean share of marked units over the set, times the length of each text. Micro sums counts over
+texts. Macro is, as in ERASER's scripts, the mean of F1 over texts for units, and for spans the F1 of mean
+precision and mean recall. ERASER's scripts print the area under the curve in two ways, joined by lines and by
+steps (average precision); here it is by steps, which do not overestimate it.
 
-What this is not: a measure of truth. A model may decide for reasons no person would give; an explanation that
-shows them is implausible and right. Where the marks are long passages, single words cannot match a span.
-A text in which nothing or everything is marked has no value (nan). Nothing is run.
+This is not a measure of truth. A model may decide for reasons that no person would give; an explanation that
+shows them is implausible and right. If the marks are long passages, single words cannot match a span.
+A text in which nothing or everything is marked has no value (nan). Cost: no model inputs.
 
 DeYoung et al. 2020 (ERASER).
 """
@@ -50,7 +50,7 @@ def _marks(subject: MetricInput) -> Marks | None:
     if len(marks) != len(subject.scores):
         raise HeedfulError(
             f"the rationale is about {len(marks)} units, the text has {len(subject.scores)} {subject.unit}s",
-            fix="heedful.io.rationales.by_unit lays marks over the units of a text",
+            fix="heedful.io.rationales.by_unit converts marks to the units of a text",
         )
     return marks if marks.any() and not marks.all() else None
 
@@ -59,10 +59,10 @@ def _marks(subject: MetricInput) -> Marks | None:
     "plausibility", kind="re-explain", better="high", best=1.0, cite="DeYoung et al. 2020", rationales=True
 )
 def plausibility(subject: MetricInput, rng: np.random.Generator) -> float:
-    """Area under precision and recall of the units people marked.
+    """Area under the precision-recall curve for the units that people marked.
 
-    Limitations: It asks whether people agree, not whether the model works that way: a wrong model explained
-    truly looks implausible.
+    Limitations: It measures agreement with people, not with the model: a correct explanation of a wrong
+    model gets a bad value.
     """
     marks = _marks(subject)
     return float("nan") if marks is None else average_precision(subject.scores, marks)
@@ -72,10 +72,10 @@ def plausibility(subject: MetricInput, rng: np.random.Generator) -> float:
     "plausibility-f1", kind="re-explain", better="high", best=1.0, cite="DeYoung et al. 2020", rationales=True
 )
 def plausibility_f1(subject: MetricInput, rng: np.random.Generator) -> float:
-    """F1 of as many top units as people marked.
+    """F1 of the top units with the units that people marked, the same number of each.
 
-    Limitations: It asks whether people agree, not whether the model works that way: a wrong model explained
-    truly looks implausible.
+    Limitations: It measures agreement with people, not with the model: a correct explanation of a wrong
+    model gets a bad value.
     """
     marks = _marks(subject)
     if marks is None:
@@ -92,10 +92,10 @@ def plausibility_f1(subject: MetricInput, rng: np.random.Generator) -> float:
     rationales=True,
 )
 def plausibility_iou(subject: MetricInput, rng: np.random.Generator) -> float:
-    """F1 of spans of as many top units as people marked, a match being half of what either covers.
+    """F1 of spans of top units with marked spans; a match is an overlap (IOU) of at least one half.
 
-    Limitations: It asks whether people agree, not whether the model works that way: a wrong model explained
-    truly looks implausible.
+    Limitations: It measures agreement with people, not with the model: a correct explanation of a wrong
+    model gets a bad value.
     """
     marks = _marks(subject)
     if marks is None:

@@ -1,16 +1,17 @@
-"""Does the explanation hold still when the text hardly moves? In embedding space; phi is one score per unit.
+"""Do the scores stay the same if the text changes very little? In embedding space; phi is one score per unit.
 
     local-lipschitz    max_k (|phi(x_k) - phi(x)| / |phi(x)|) / (|x_k - x| / |x|),  x_k = x + Gaussian noise
     max-sensitivity    max_k  |phi(x_k) - phi(x)| / |phi(x)|,  x_k = x + noise uniform in a box of radius r
 
-Low is good, 0 the best. Both are maxima over a few draws: lower bounds of what an adversary would find.
-Norms are Euclidean. Both are without unit, so that methods whose scores differ in size, and models whose
-embeddings do, can be compared: a random explanation moves by about 1.4 at every draw. The noise has RADIUS of
-the root mean square of the text's own embeddings (sd of a coordinate; r). Special tokens stay where they
-are, and so does the seed, so that sampling noise is not counted (that is `consistency`).
+Low is good, 0 the best. Both are maxima over a few samples: lower bounds of what an adversary would find.
+Norms are Euclidean. Both have no unit, so methods with scores of different size, and models with embeddings
+of different size, can be compared; random scores change by about 1.4 in every sample. The noise has RADIUS
+of the root mean square of the text's own embeddings (as the standard deviation of a coordinate, or as r).
+Special tokens do not change, and neither does the seed, so sampling noise is not counted (that is
+`consistency`).
 
-An explanation that ignores the model is perfectly still: robustness alone is no merit. Where the scores are
-all zero there is nothing to compare, and where no token table can be moved (functions) no metric: nan.
+Scores that ignore the model never change: robustness alone is no merit. The value is nan if all scores are
+zero, or if the model has no token embeddings (functions).
 
 Quantus' local Lipschitz estimate is the same ratio without the two norms in the middle (`lipschitz` with
 unit norms); its and captum's max-sensitivity divide as here (captum's `norm_ord` over the whole tensor).
@@ -47,9 +48,9 @@ Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]
     expensive=True,
 )
 def local_lipschitz(subject: MetricInput, rng: np.random.Generator) -> float:
-    """How many times faster than the embeddings the explanation moves, at most, under Gaussian noise.
+    """The largest change of the scores relative to the change of the embeddings, under Gaussian noise.
 
-    Limitations: Embeddings between words are no words; a constant explanation is perfectly smooth.
+    Limitations: Embeddings with noise are not words. Constant scores have the best value.
     """
     arrays = neighbours(subject, rng, lambda draw, shape: draw.standard_normal(shape))
     if arrays is None:
@@ -60,9 +61,9 @@ def local_lipschitz(subject: MetricInput, rng: np.random.Generator) -> float:
 
 @metric("max-sensitivity", kind="re-explain", better="low", best=0.0, cite="Yeh et al. 2019", expensive=True)
 def max_sensitivity(subject: MetricInput, rng: np.random.Generator) -> float:
-    """The largest relative change of the explanation when embeddings move within a small box.
+    """The largest relative change of the scores when the embeddings move within a small box.
 
-    Limitations: Embeddings between words are no words; a constant explanation is perfectly smooth.
+    Limitations: Moved embeddings are not words. Constant scores have the best value.
     """
     arrays = neighbours(subject, rng, lambda draw, shape: draw.uniform(-1, 1, shape))
     return float("nan") if arrays is None else largest_change(subject.scores, arrays[0])

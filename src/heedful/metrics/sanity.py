@@ -1,32 +1,31 @@
-"""Does the explanation follow the model at all? Weights, or labels, are drawn at random.
+"""Does the explanation depend on the model at all? Weights, or labels, are replaced by random ones.
 
-    cascading      layers from the top down, each on top of those before; explained after each
+    cascading      layers from the top down, each in addition to those before; explained after each
     independent    one layer at a time, all others as trained
     correlation    Spearman between trained and randomised explanation, of the scores and of their size
     sanity         mean over cascading stages of |correlation of sizes|: low is good, 0 the best
 
-A method that gives the same words for a random network shows the text, not the model. With few words chance
-alone correlates (mean |correlation| of random scores: 0.37 for 6 words, 0.18 for 20), which is what the
-control shows. Scores without differences correlate with nothing: 0. Of fewer than three units every order
-is alike: nan.
+A method that gives the same words for a random network shows the text, not the model. With few words there is
+correlation by chance (mean |correlation| of random scores: 0.37 for 6 words, 0.18 for 20), and the control
+shows it. Scores that are all equal have correlation 0. With fewer than three units the value is nan.
 
-Read the curve, not the mean alone. Where upper layers hardly bend what the lower ones computed, the function
-itself keeps its order when they are random, and so does occlusion, which asks the function: a high value is
-then no fault. What is suspect is a stage at which occlusion moves and a method does not.
+Look at the whole curve, not only at the mean. If the upper layers hardly change what the lower layers
+computed, the function keeps its order when they are random, and so does occlusion, which runs the function.
+Then a high value is no fault. A stage at which occlusion changes and a method does not is suspicious.
 
-A layer's weights are drawn from a normal with the mean and standard deviation of each tensor (gains of a
-LayerNorm so stay near one; what never varied stays). Layers are read off the parameters' names, in the
-order in which the module defines them, token tables lowest; a table that is tied to the output counts as
-the embedding. At most eight stages, first and last among them. All on a copy: the user's model is not
-touched.
+The weights of a layer are drawn from a normal distribution with the mean and standard deviation of each
+tensor (so the gains of a LayerNorm stay near one, and constant tensors do not change). Layers are found by
+the names of the parameters, in the order in which the module defines them, token tables lowest; a table that
+is tied to the output counts as the embedding. There are at most eight stages, including the first and the
+last. All of it happens on a copy: the user's model is not changed.
 
-label_randomisation trains one model on the true labels and one on shuffled ones, which it can only learn by
-heart.
+label_randomisation trains one model on the true labels and one on shuffled labels, which it can only
+memorise.
 
-Quantus' MPRT differs in its draws: each module's own `reset_parameters`, at the scale of a fresh layer, not
+Quantus' MPRT draws differently: by each module's own `reset_parameters`, at the scale of a new layer and not
 of the trained one; weights of modules without it (GPT-2's Conv1D, plain parameters) stay trained.
 
-Cost: an explanation a stage. Adebayo et al. 2018.
+Cost: one explanation per stage. Adebayo et al. 2018.
 """
 
 from __future__ import annotations
@@ -83,10 +82,10 @@ class RandomisedLayer:
     spoiled_by="stuck",
 )
 def sanity(subject: MetricInput, rng: np.random.Generator) -> float:
-    """How much the explanation of a network with random weights looks like that of the trained one.
+    """How similar the scores are for the trained network and for one with random weights.
 
-    Limitations: A method may pass because everything about it changes with the weights, noise included.
-    Passing shows dependence, not truth.
+    Limitations: A method may pass because everything in it changes with the weights, noise included.
+    Passing shows that the scores depend on the weights, not that they are right.
     """
     if len(subject.scores) < 3 or not np.ptp(np.abs(subject.scores)) or not can_copy(subject.model):
         return float("nan")

@@ -98,10 +98,12 @@ def score_explanations(
     chosen = [registry.get_metric(n) for n in (default_metrics() if metrics is None else metrics)]
     x, target = items[0].x, items[0].target
     if any(item.x != x or item.target != target for item in items):
-        raise HeedfulError("explanations of different texts or targets cannot be weighed together")
+        raise HeedfulError("explanations of different texts or targets cannot be scored together")
     items = [item for item in items if item.method != CONTROL]
     if not items:
-        raise HeedfulError("there is nothing to weigh", "the random control is what the others are held to")
+        raise HeedfulError(
+            "there is no explanation to score", "the random control is only what others are compared with"
+        )
     removing = [metric for metric in chosen if metric.kind == "removal"]
     scores: list[Score] = []
     for operator in (session.model.operators if operators is None else operators) if removing else ():

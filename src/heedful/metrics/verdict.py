@@ -72,7 +72,47 @@ class MethodVerdict(NotebookRepr):
 
 @dataclass(frozen=True)
 class Verdict(NotebookRepr):
-    """Which method to use, and what supports it. `str()` says it in words."""
+    """Which method to use, and the evidence for it. `str(verdict)` says it in words.
+
+    Parameters
+    ----------
+    n
+        Number of texts.
+    methods
+        One entry per method, the best first.
+    use
+        The recommended method. "": there is none.
+    certified
+        Whether no other method is better by a relevant amount.
+    cells
+        The measurements that were used: metric and removal operator.
+    draws
+        Random orders per text.
+    common
+        Texts on which every method has a value.
+    compared
+        Whether methods were compared with each other. That needs enough texts.
+    looked_always
+        The verdict was checked after every text, with a test that allows it.
+    left_out
+        Methods that take no part, and the reasons.
+    flat
+        All orders had the same effect on every text, so there is nothing to compare.
+    visible_share
+        The share of random orders beaten that an audit of this size would detect in 80 % of cases.
+    visible_gap
+        The difference between two methods that it would detect in 80 % of cases.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> texts = ["The food was great", "The service was bad"]
+    >>> audit = heedful.audit("zoo:sentiment", texts, methods=["occlusion"], metrics=["comprehensiveness"])
+    >>> audit.verdict.headline
+    '2 texts are too few for a verdict: at least 10 are needed.'
+    >>> audit.verdict.use
+    ''
+    """
 
     n: int  # texts
     methods: tuple[MethodVerdict, ...] = ()  # by mean z, highest first
@@ -96,16 +136,19 @@ class Verdict(NotebookRepr):
 
     @property
     def headline(self) -> str:
+        """The first sentence."""
         return self.sentences[0]
 
     @property
     def sentences(self) -> list[str]:
+        """The verdict in words, one sentence per entry."""
         from heedful.metrics.verdict_sentences import sentences
 
         return sentences(self)
 
     @property
     def better(self) -> list[str]:
+        """Methods that are better than random orders."""
         return [each.method for each in self.methods if each.better]
 
     @property
@@ -125,7 +168,7 @@ class Verdict(NotebookRepr):
 
 
 @dataclass(frozen=True)
-class VerdictFacts:
+class MethodFacts:
     """What a verdict needs to know of the methods beside their values."""
 
     inputs: Mapping[str, float] = field(default_factory=dict)  # model inputs per text
@@ -135,7 +178,7 @@ class VerdictFacts:
 
 def judge(
     pools: Pools,
-    facts: VerdictFacts | None = None,
+    facts: MethodFacts | None = None,
     *,
     seed: int = 0,
     always: bool = False,
@@ -146,9 +189,9 @@ def judge(
     always      texts were looked at one by one and could have been the last: tests that allow it
     exchanges   drawn for each p value; the test is exact with any number
     """
-    facts = facts or VerdictFacts()
+    facts = facts or MethodFacts()
     pools, missing = _present(pools)
-    facts = VerdictFacts(facts.inputs, facts.fitted_by, {**facts.left_out, **missing})
+    facts = MethodFacts(facts.inputs, facts.fitted_by, {**facts.left_out, **missing})
     n = len(pools)
     if not pools.methods or not n or not pools.cells:
         return Verdict(n=n, cells=pools.cells, left_out=facts.left_out, looked_always=always)
@@ -250,7 +293,7 @@ class _Measured:
     best: BestComparison | None
 
 
-def _method(place: int, pools: Pools, measured: _Measured, facts: VerdictFacts) -> MethodVerdict:
+def _method(place: int, pools: Pools, measured: _Measured, facts: MethodFacts) -> MethodVerdict:
     name, w, better, best = pools.methods[place], measured.w, measured.better[place], measured.best
     there = np.isfinite(w[:, place])
     mine = measured.shares[there, place]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from heedful.core.defaults import MIN_COMPARED_TEXTS
+from heedful.core.defaults import MIN_COMPARED_TEXTS, MIN_TEXTS
 from heedful.core.numbers import at_most, fixed, percent
 from heedful.core.phrases import listed
 
@@ -20,8 +20,11 @@ FAMILIES = {"remove-top": "removing its top words", "keep-top": "keeping its top
 
 def sentences(verdict: Verdict) -> list[str]:
     """The headline first."""
-    from heedful.core.defaults import MIN_TEXTS
+    return [*answer(verdict), *grounds(verdict)]
 
+
+def answer(verdict: Verdict) -> list[str]:
+    """What to use, and which methods are better than random orders."""
     if not verdict.methods:
         return [_nothing(verdict), *_left_out(verdict)]
     if verdict.flat:
@@ -30,8 +33,25 @@ def sentences(verdict: Verdict) -> list[str]:
     if verdict.n < MIN_TEXTS:
         few = f"{_texts(verdict.n)} {'is' if verdict.n == 1 else 'are'} too few for a verdict"
         return [f"{few}: at least {MIN_TEXTS} are needed.", *_left_out(verdict)]
-    lines = [_headline(verdict), *_disagree(verdict), *_rest(verdict), *_left_out(verdict)]
-    return [*lines, _settled(verdict), _judged(verdict), PROMISE]
+    return [_headline(verdict), *_disagree(verdict), *_rest(verdict), *_left_out(verdict)]
+
+
+def grounds(verdict: Verdict) -> list[str]:
+    """How the verdict was reached and how sure it is."""
+    if not verdict.methods or verdict.flat or verdict.n < MIN_TEXTS:
+        return []
+    return [_settled(verdict), _judged(verdict), PROMISE]
+
+
+def reason(verdict: Verdict) -> str:
+    """Why the recommended method is recommended: the headline without its name."""
+    one = verdict[verdict.use]
+    won = f"it beat random orders on {one.won:,} of {one.texts:,} texts"
+    if not verdict.compared:
+        return f"{won}. It is the only method that was judged."
+    if verdict.certified:
+        return f"{won}, and {_no_better(verdict, one)}."
+    return f"{won} and has the highest mean, but another method may be better by up to {at_most(one.gap)}."
 
 
 def _texts(n: int) -> str:
@@ -56,16 +76,8 @@ def _headline(verdict: Verdict) -> str:
         if verdict.common < verdict.n:
             few += f" on which all have scores; there are {verdict.common:,}"
         return f"{names} {are} better than random orders on these {verdict.n:,} texts. {few}."
-    one = verdict[verdict.use]
-    won = f"it beat random orders on {one.won:,} of {one.texts:,} texts"
-    if not verdict.compared:
-        return f"Use {one.method}: {won}. It is the only method that was judged."
-    if verdict.certified:
-        return f"Use {one.method}: {won}, and {_no_better(verdict, one)}."
-    return (
-        f"Use {one.method}, not certified: {won} and has the highest mean, "
-        f"but another method may be better by up to {at_most(one.gap)}."
-    )
+    unsure = ", not certified" if verdict.compared and not verdict.certified else ""
+    return f"Use {verdict.use}{unsure}: {reason(verdict)}"
 
 
 def _no_better(verdict: Verdict, one: MethodVerdict) -> str:

@@ -56,7 +56,7 @@ def _checked(text: str) -> str:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise HeedfulError(
-            "the text holds a lone surrogate, which is not a character",
+            "the text contains a lone surrogate, which is not a character",
             f"at position {error.start}",
             "Decode the file as UTF-8 first",
         ) from None
@@ -246,6 +246,14 @@ def knows_unknown_words(tokenizer: Any) -> bool:
 
 
 LONG = ("error", "truncate", "window")
+LONG_OF_MANY = ("skip", "truncate")  # what functions of many texts offer: one long text does not stop them
+
+
+def long_of_many(long: str) -> str:
+    """The `long` of `encode` for one of many texts: to skip it, it is refused, and the caller goes on."""
+    if long not in LONG_OF_MANY:
+        raise HeedfulError(f"long cannot be {long!r}", fix=f"Use one of: {', '.join(LONG_OF_MANY)}")
+    return "error" if long == "skip" else long
 
 
 class TooLong(HeedfulError):
@@ -256,7 +264,7 @@ def too_long(tokens: int, characters: int, window: int) -> HeedfulError:
     return TooLong(
         f"the text has {tokens:,} tokens ({characters:,} characters)",
         f"the model reads at most {window:,}, so that is {tokens - window:,} too many",
-        "Shorten it, or say long='truncate' or long='window' (--long truncate, --long window)",
+        "Shorten it, or use long='truncate' or long='window' (--long truncate, --long window)",
     )
 
 
@@ -279,7 +287,7 @@ def fit(x: TextInput, window: int | None, long: str, *, keep: str = "start") -> 
     content = [t for t, flag in enumerate(x.special) if not flag]
     surplus = len(x) - window
     if surplus >= len(content):
-        raise HeedfulError(f"the model's window of {window} tokens holds no word of this text")
+        raise HeedfulError(f"the model's window of {window} tokens contains no word of this text")
     dropped = set(content[-surplus:] if keep == "start" else content[:surplus])
     note = (
         f"truncated: the {'first' if keep == 'start' else 'last'} {window:,} of {len(x):,} tokens were read"

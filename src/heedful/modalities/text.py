@@ -19,11 +19,40 @@ UNITS = ("token", "word", "sentence")
 
 @dataclass(frozen=True, eq=False)
 class TextInput(Input):
-    """A text as the model sees it, with the way back to the characters.
+    """A text as the model reads it, with the way back to the characters.
 
-    `offsets[t]` are the characters of `text` that token t came from ((0, 0) for special tokens);
-    `words[t]` is the index into `word_spans`, -1 for special tokens; `segments[t]` is the part (of a pair)
-    or the turn (of a chat) the token belongs to, -1 for what the template or the tokenizer added.
+    Parameters
+    ----------
+    text
+        The text.
+    ids
+        Token ids.
+    tokens
+        Tokens as text.
+    offsets
+        Per token: the characters (start, end) that it came from. (0, 0) for special tokens.
+    special
+        Per token: whether it is a special token.
+    words
+        Per token: the number of its word, -1 for special tokens.
+    word_spans
+        Per word: its characters (start, end).
+    segments
+        Per token: the part of a pair or the turn of a chat. -1 for tokens that a template or tokenizer
+        added.
+    type_ids
+        Token type ids, if the model uses them.
+    notes
+        Remarks, such as truncation.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> x = heedful.load("zoo:sentiment").encode("The food was great")
+    >>> len(x), x.special[0]
+    (6, True)
+    >>> x.units("word").labels
+    ('The', 'food', 'was', 'great')
     """
 
     modality: ClassVar[str] = "text"
@@ -45,12 +74,14 @@ class TextInput(Input):
 
     @property
     def raw(self) -> str:
+        """The text."""
         return self.text
 
     def content(self) -> bytes:
         return json.dumps(astuple(replace(self, notes=()))).encode()
 
     def word_text(self, word: int) -> str:
+        """The characters of one word."""
         start, end = self.word_spans[word]
         return self.text[start:end]
 

@@ -27,7 +27,7 @@ def windows(x: TextInput, size: int) -> list[tuple[TextInput, list[int]]]:
     room = size - len(head) - len(tail)
     if room < 1:
         raise HeedfulError(
-            f"a window of {size} tokens has no room beside {len(head) + len(tail)} special ones"
+            f"a window of {size} tokens has no room for words next to {len(head) + len(tail)} special ones"
         )
     pieces, start = [], 0
     while start < len(content):

@@ -68,7 +68,7 @@ class TokenModel(TokenReader):
             if "position" in wish:
                 raise HeedfulError(
                     "an encoder-decoder writes its answer afresh",
-                    "a position in the text it reads is none in what it writes",
+                    "a position in the text is not a position in what the model writes",
                     "Name a token, or a sequence",
                 )
             spec = wish or {"sequence": self.answer(x)}
@@ -244,7 +244,9 @@ class TokenModel(TokenReader):
         layer = self.backend.find_nan(inputs)
         raise HeedfulError(
             f"{self.name} answers NaN for this text",
-            f"the first layer whose output holds a NaN is {layer}" if layer else "no layer could be blamed",
+            f"the first layer whose output contains a NaN is {layer}"
+            if layer
+            else "no single layer is the cause",
             "Check the weights, and the dtype: half precision overflows easily",
         )
 

@@ -162,13 +162,13 @@ class FunctionModel(Model):
         except (TypeError, ValueError):
             raise HeedfulError(
                 f"{self.name} gave no numbers, but a {type(result).__name__}",
-                fix="Return one number, or one row of numbers, a text",
+                fix="Return one number, or one list of numbers, per text",
             ) from None
         scores = raw[:, None] if raw.ndim == 1 else raw
         if scores.ndim != 2 or len(scores) != len(texts):
             raise HeedfulError(
                 f"{self.name} gave scores of shape {raw.shape} for {len(texts)} texts",
-                fix="Return one number, or one row of numbers, a text",
+                fix="Return one number, or one list of numbers, per text",
             )
         if self._labels is not None and scores.shape[1] != len(self._labels):
             raise HeedfulError(

@@ -50,7 +50,7 @@ def load_pretrained(
         check_folder(folder, allow_pickle)
     elif folder.exists():
         raise HeedfulError(
-            f"{source} is a file, not a model folder", fix="Give the folder that holds config.json"
+            f"{source} is a file, not a model folder", fix="Give the folder that contains config.json"
         )
     elif not looks_like_hub_id(str(source)):
         raise HeedfulError(
@@ -101,21 +101,21 @@ def check_folder(folder: Path, allow_pickle: bool) -> None:
     except ValueError as error:
         raise HeedfulError(f"{config} is not valid JSON", str(error)) from None
     if not isinstance(facts, dict):
-        raise HeedfulError(f"{config} is no model config", f"it holds a {type(facts).__name__}")
+        raise HeedfulError(f"{config} is not a model config", f"it contains a {type(facts).__name__}")
     if any(folder.glob("*.safetensors")):
         return
     pickles = sorted(path.name for path in folder.iterdir() if path.suffix in PICKLES)
     if not pickles:
         raise HeedfulError(
-            f"{folder} holds no weights",
+            f"{folder} contains no weights",
             "there is no .safetensors file in it",
             "Save them with model.save_pretrained(...)",
         )
     if not allow_pickle:
         raise HeedfulError(
-            f"{folder} holds pickle weights ({pickles[0]})",
+            f"{folder} contains pickle weights ({pickles[0]})",
             "loading a pickle can run any code its author put in it",
-            "Convert it to safetensors, or say allow_pickle=True (--allow-pickle) if you trust the author",
+            "Convert it to safetensors, or use allow_pickle=True (--allow-pickle) if you trust the author",
         )
 
 

@@ -25,17 +25,53 @@ def load(
     trust_remote_code: bool = False,
     local_only: bool = False,
 ) -> Model:
-    """A model from
+    """Load a model so that every function of heedful can use it.
 
-    - a zoo name ("zoo:sentiment"), a local folder, or a hub id;
-    - a pair (transformers model, tokenizer);
-    - an nn.Module with `embed(ids)` and `forward(embeds, mask)` functions, and a tokenizer;
-    - a plain function list[str] -> scores.
+    Your own objects are not changed: no weights, modes or hooks are left behind.
 
-    `tokenizer` may be a loaded model: then its tokenizer is used.
+    Parameters
+    ----------
+    source
+        A zoo name such as "zoo:sentiment", a local folder, a hub id, a pair `(transformers model,
+        tokenizer)`, an `nn.Module` with `embed` and `forward` functions and a tokenizer, or a plain
+        function from a list of texts to scores.
+    tokenizer
+        The tokenizer of an `nn.Module`. A loaded model is allowed, too: then its tokenizer is used.
+    embed
+        For an `nn.Module`: a function from token ids to embeddings.
+    forward
+        For an `nn.Module`: a function from embeddings and mask to logits.
+    labels
+        Names of the outputs, if the source does not have them.
+    task
+        Kind of the model, such as "classifier" or "causal-lm", if it cannot be recognised.
+    allow_pickle
+        Also read weights that are stored as pickle. Pickle files can run code: use it only for files you
+        trust.
+    trust_remote_code
+        Run the Python code that comes with a model on the hub. Use it only for authors you trust.
+    local_only
+        Do not contact the hub.
 
-    Weights load from safetensors only unless `allow_pickle`; no code of the model's author runs unless
-    `trust_remote_code`. `local_only` forbids looking at the hub.
+    Returns
+    -------
+    Model
+        The model. `model.capabilities` lists what it can do.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> heedful.load("zoo:sentiment")
+    <heedful model zoo:sentiment: classifier>
+
+    A plain function is a model, too:
+
+    >>> def score(texts):
+    ...     return [[text.count("good"), text.count("bad")] for text in texts]
+    >>> model = heedful.load(score, labels=["good", "bad"])
+    >>> comparison = heedful.explain(model, "a good day", methods=["occlusion"])
+    >>> comparison["occlusion"].top(1)[0].text
+    'good'
     """
     if isinstance(source, str | Path):
         options = {"task": task, "tokenizer": tokenizer, "allow_pickle": allow_pickle}

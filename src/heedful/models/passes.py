@@ -48,7 +48,7 @@ class RowCache(dict[InputRow, float]):
 
 def check_budget(allowed: int | None, rows: int) -> None:
     if allowed is not None and rows > allowed:
-        raise BudgetSpentError(f"the budget has {allowed:,} rows left and this method asks for {rows:,}")
+        raise BudgetSpentError(f"the budget has {allowed:,} model inputs left and this method needs {rows:,}")
 
 
 class Prefix:

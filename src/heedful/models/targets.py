@@ -124,7 +124,7 @@ def _continuation(
 def _ids(wish: Any, tokenize: Callable[[str], list[int]], vocabulary: int) -> list[int]:
     """Tokens by text or by id."""
     if not isinstance(wish, str | Iterable):
-        raise HeedfulError(f"{wish!r} is no continuation", fix="Give text or a list of token ids")
+        raise HeedfulError(f"{wish!r} is not a continuation", fix="Give text or a list of token ids")
     return [_known(token, vocabulary) for token in (tokenize(wish) if isinstance(wish, str) else wish)]
 
 

@@ -150,7 +150,7 @@ class TokenReader(Model):
         """Refuse to write more than the window holds."""
         if self.kind == "causal-lm" and self.window is not None and len(x) + more > self.window:
             raise HeedfulError(
-                f"the prompt has {len(x):,} tokens and {more:,} more were asked for",
+                f"the prompt has {len(x):,} tokens and {more:,} more are wanted",
                 f"the model reads at most {self.window:,}",
                 f"Ask for at most {self.window - len(x):,}, or shorten the prompt",
             )
@@ -199,7 +199,7 @@ class TokenReader(Model):
         for name in ("bos", "eos", "mask", "unk", "pad"):
             if (begin := self.backend.special_id(name)) is not None:
                 return InputRow((begin,), None if row.type_ids is None else (0,))
-        raise HeedfulError("nothing is left of the text, and the tokenizer has no token to stand for nothing")
+        raise HeedfulError("nothing is left of the text, and the tokenizer has no token for an empty text")
 
     def _remover(
         self, x: TextInput, stop: int, operator: str, swaps: Callable[[], Swaps]

@@ -113,7 +113,7 @@ def moved(call: Call, model: nn.Module, tokens: Tensor) -> Tensor:
     if len(requested) != 1:
         raise HeedfulError(
             f"{type(call.layer).__name__} is not a layer with one attention",
-            f"it asked the attention switch {len(requested)} times",
+            f"it called the attention switch {len(requested)} times",
         )
     a, b = (torch.nn.functional.normalize(h.double(), dim=-1) for h in (call.output, other))
     return ((a - b) ** 2).sum(-1).T / 2  # 1 - cos, without its cancellation

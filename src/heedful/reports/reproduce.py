@@ -14,7 +14,6 @@ from heedful.comparisons.single_text import METRICS
 from heedful.core.command_line import command_line, param_text
 
 DEFAULTS: dict[str, Any] = {"draws": None, "unit": "word", "seed": 0, "budget": None, "long": "error"}
-EVERY = ["all"]  # methods of a command, where none is named in Python
 
 
 def command(comparison: Comparison) -> str | None:
@@ -34,7 +33,9 @@ def command(comparison: Comparison) -> str | None:
         return None
     options: list[tuple[str, Any]] = [("--model", source)]
     options += [] if isinstance(text, str) else [("--pair", text[1])]
-    options.append(("--method", ",".join(_methods(comparison) or EVERY)))
+    methods = _methods(comparison)
+    if methods is not None:
+        options.append(("--method", methods if isinstance(methods, str) else ",".join(methods)))
     options += [("--target" if name == "label" else f"--{name}", value) for name, value in target.items()]
     options += [(f"--{name}", value) for name, value in _changed(comparison).items()]
     options += [("--param", params)]
@@ -68,7 +69,8 @@ def python(comparison: Comparison) -> str:
         lines.append(f"    params={_params(comparison)!r},")
     if _sae(comparison):
         lines.append(f"    features=heedful.SAE.load({_sae(comparison)!r}{pickle}),")
-    lines.append(f"    evidence={_metrics(comparison) or False!r},")
+    if (metrics := _metrics(comparison)) != list(METRICS):
+        lines.append(f"    evidence={metrics or False!r},")
     return "\n".join([*lines, ")", 'cmp.to_html("why.html")'])
 
 
@@ -86,14 +88,14 @@ def _text(comparison: Comparison) -> Any:
     return comparison.settings.get("text") or comparison.x.raw
 
 
-def _methods(comparison: Comparison) -> list[str] | None:
-    """Names, or None for all. Those that had to give way to a budget or were interrupted are named, too: what
-    they took is part of what the others got."""
+def _methods(comparison: Comparison) -> list[str] | str | None:
+    """Names, "all", or None for the usual ones. Those that had to give way to a budget or were interrupted
+    are named, too: what they took is part of what the others got."""
     settings = comparison.settings
     if "methods" not in settings:  # of an older version
         return list(comparison)
-    if settings["methods"] is None:
-        return None
+    if settings["methods"] is None or isinstance(settings["methods"], str):
+        return settings["methods"]
     stopped = settings.get("budget") is not None or "interrupted" in settings
     there = {*comparison, *(comparison.skipped if stopped else ())}
     return [name for name in settings["methods"] if name in there] or list(comparison)
@@ -149,7 +151,7 @@ def _params(comparison: Comparison) -> dict[str, dict[str, Any]]:
     return {
         method: dict(values)
         for method, values in given.items()
-        if values and (named is None or method in named)
+        if values and (not isinstance(named, list) or method in named)
     }
 
 

@@ -88,6 +88,8 @@ class TerminalRenderer:
 
     @draw.register
     def _(self, node: doc.Paragraph) -> Iterator[RenderableType]:
+        if node.style == "prose":
+            yield Text("")
         yield self.inline(node.text, "dim" if node.style == "soft" else "")
 
     @draw.register

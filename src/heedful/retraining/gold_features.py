@@ -105,7 +105,7 @@ def gold_recall(
     chosen = list(islice(usable, settings.explained))
     if not chosen:
         raise HeedfulError(
-            "no held-out text holds a word that decides", fix="Give more texts, or longer ones"
+            "no held-out text contains a word that decides", fix="Give more texts, or longer ones"
         )
     values = recalls(made, chosen, methods, top, seed, params)  # (texts, methods)
     chance = float(np.mean([min(1.0, top / len(words)) for words in chosen]))
@@ -154,7 +154,7 @@ def recalls(
     model, rng = load(function_of(made)), np.random.default_rng(seed)
     results = []
     for words in texts:
-        comparison = explain(model, " ".join(words), methods, seed=seed, params=params)
+        comparison = explain(model, " ".join(words), methods, seed=seed, params=params, evidence=False)
         gold = made.deciding(frozenset(words))
         results.append([recall(comparison[name], gold, top, rng) for name in methods])
     return np.array(results)

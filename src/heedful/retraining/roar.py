@@ -126,13 +126,15 @@ def _check(
     if not all(0 < share < 1 for share in shares) or not shares:
         raise HeedfulError("shares lie between 0 and 1", f"not {tuple(shares)}", "For instance (0.1, 0.5)")
     if not set(scores) - {CONTROL}:
-        raise HeedfulError("there is no method to try", "the random control is what methods are held to")
+        raise HeedfulError(
+            "there is no method to try", "the random control is only what methods are compared with"
+        )
     for name, both in scores.items():
         for where, split, result in zip(("train", "test"), (train, test), both, strict=True):
             if [len(units) for units in split.units] != [len(values) for values in result]:
                 raise HeedfulError(
                     f"{name} has no score for every unit of every text of {where}",
-                    "texts are ranked one by one, in training and test alike",
+                    "texts are ranked one by one, in training and in test",
                 )
 
 
@@ -241,7 +243,9 @@ def explained(
     results: dict[str, list[Floats]] = {name: [] for name in methods}
     read = []
     for text in texts:
-        comparison = explain(model, text, methods, unit=unit, seed=seed, params=params, long="truncate")
+        comparison = explain(
+            model, text, methods, unit=unit, seed=seed, params=params, long="truncate", evidence=False
+        )
         read.append(text_of(comparison[CONTROL].x))
         for name in methods:
             results[name].append(read[-1].units(unit).sums(comparison[name].scores))

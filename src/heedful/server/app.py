@@ -21,7 +21,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from heedful._version import __version__
-from heedful.core.defaults import HOST, PORT, SERVED_MODELS
+from heedful.core.defaults import HOST, PORT
 from heedful.core.errors import HeedfulError
 from heedful.server import security as secure
 from heedful.server.live_explain import warm_up
@@ -137,43 +137,6 @@ def _clean(sentence: str) -> str:
 
 
 # --- start -----------------------------------------------------------------------------------------
-
-
-def serve(
-    *models: Any,
-    host: str = HOST,
-    port: int = PORT,
-    runs: str | Path | None = None,
-    allow_load: bool = False,
-    dictionaries: Mapping[str, Any] | None = None,
-    texts: Mapping[str, Any] | None = None,
-    open_browser: bool = False,
-    block: bool = True,
-) -> Serving | None:
-    """Serve the page until Ctrl-C, or, with block=False, until the returned object is closed.
-
-    models        whatever `heedful.load` takes; none: zoo:sentiment and zoo:lm
-    host          on any but the loopback address a token is needed, which is printed
-    runs          where results are stored and run folders are browsed; None: a temporary folder, which is
-                  removed when the server stops
-    allow_load    clients may load other models that are on this machine
-    dictionaries  by model name: a heedful.SAE or its folder; texts: what its features are read on
-    """
-    config = ServerConfig(
-        host=host,
-        port=port,
-        runs=None if runs is None else Path(runs),
-        models=None,
-        allow_load=allow_load,
-        token=secure.new_token(host),
-        dictionaries=dictionaries or {},
-        texts=texts or {},
-    )
-    server = prepare(models or SERVED_MODELS, config)
-    if not block:
-        return Serving(server)
-    run(server, open_browser)
-    return None
 
 
 @dataclass(frozen=True)
@@ -312,5 +275,4 @@ __all__ = [
     "load_state",
     "prepare",
     "run",
-    "serve",
 ]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from heedful.core.errors import HeedfulError
+from heedful.core.result import Result
 from heedful.server.run_view import RunView
 
 KINDS = (  # kind, the mark, and the file that is dated and must be its own, too
@@ -98,30 +99,29 @@ def _text_fields(text: Any) -> dict[str, Any] | None:
 
 def _audit(path: Path) -> RunView:
     from heedful.audits.result import load
-    from heedful.reports import audit_page
 
     result = load(path)
-    return RunView(
-        lambda: audit_page.body(result, 2),
-        lambda: audit_page.page(result),
-        lambda: {"run": str(path), **result.to_dict()},
-    )
+    return _view(result, lambda: {"run": str(path), **result.to_dict()})
 
 
 def _trial(path: Path) -> RunView:
-    from heedful.reports import trial_page
     from heedful.trials.result import Trial
 
     result = Trial.load(path)
-    return RunView(lambda: trial_page.body(result, 2), lambda: trial_page.page(result), result.to_dict)
+    return _view(result, result.to_dict)
 
 
 def _lab(path: Path) -> RunView:
     from heedful.core.lab_report import LabReport
-    from heedful.reports import lab_page
 
     result = LabReport.load(path)
-    return RunView(lambda: lab_page.body(result, 2), lambda: lab_page.page(result), result.to_dict)
+    return _view(result, result.to_dict)
+
+
+def _view(result: Result, numbers: Callable[[], dict[str, Any]]) -> RunView:
+    from heedful.reports import html
+
+    return RunView(lambda: html.body(result.document(), 2), result.page, numbers)
 
 
 _VIEWS: dict[str, Callable[[Path], RunView]] = {

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from heedful.reports import html_frame
-from heedful.reports.html_frame import component
+from heedful.reports.html_frame import SCRIPTS, atlas_scripts, component
 
 KINDS = {
     "html": "text/html; charset=utf-8",
@@ -25,13 +24,13 @@ def _shared_style() -> str:
 
 def _shared_script() -> str:
     """What makes report parts better to use, as a module."""
-    shared = "\n".join(map(component, html_frame.SCRIPTS))
+    shared = "\n".join(map(component, SCRIPTS))
     return f"{shared}\nexport {{ reading, charts, keep }};\n"
 
 
 def _atlas_script() -> str:
     """The atlas as a function of where it stands, what it shows and where its choices are kept."""
-    return f"export const atlas = (root, data, address) => {{\n{html_frame.atlas_scripts()}\n}};\n"
+    return f"export const atlas = (root, data, address) => {{\n{atlas_scripts()}\n}};\n"
 
 
 def _all() -> dict[str, tuple[str, bytes]]:

@@ -42,7 +42,7 @@ NODES = 96  # most nodes of a mixture of coin tosses: size laws are then met to 
 def psi(share: Floats, nu: float) -> Floats:
     """Weight of a row with this share of its words removed; nu = inf weighs all alike."""
     if not nu > 0:
-        raise HeedfulError(f"a bandwidth of {nu} is none", fix="Use a positive number; 0.25 is LIME's own")
+        raise HeedfulError(f"bandwidth cannot be {nu}", fix="Use a positive number; 0.25 is LIME's own")
     return np.exp(-np.square((1 - np.sqrt(1 - share)) / nu) / 2)
 
 
@@ -103,7 +103,7 @@ def constants(d: int, nu: float) -> Constants:
     if not c > CANCELLED * d * a1**2:
         raise HeedfulError(
             f"a bandwidth of {nu} is too narrow for {d} words",
-            "every row but the nearest weighs nothing",
+            "every sample except the nearest has no weight",
             "Use a wider one; 0.25 is LIME's own",
         )
     s2 = ((d - 2) * a0 * a2 - (d - 1) * a1**2 + a0 * a1) / (a1 - a2)

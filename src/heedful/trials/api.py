@@ -44,14 +44,45 @@ def trial(
     progress: Report | None = None,
     **more: Any,
 ) -> Trial:
-    """Put the attention of a model on trial.
+    """Run the published tests of "is attention explanation?" on a model.
 
-    model      what heedful.load returns, or anything it takes
-    texts      to try it on; labels are names or indices
-    train      (texts, labels) or (texts, labels, rationales) to train on: allows the tests that train
-    tests      names, default all tests that can run
-    improve    terms to train with, measured before and after: sharper, flatter, diverse, rationales
-    settings   `TrialSettings`; its fields can be given by name, too: permutations=20, seed=1
+    Parameters
+    ----------
+    model
+        What `heedful.load` returns, or anything it takes.
+    texts
+        Texts to test on.
+    labels
+        The true labels, as names or indices. None: the predictions.
+    train
+        `(texts, labels)` or `(texts, labels, rationales)` to train on. Without it, tests that train are
+        skipped.
+    tests
+        Names of tests. None: all that can run.
+    improve
+        Regularisers to fine-tune with and to compare before and after: "sharper", "flatter", "diverse",
+        "rationales".
+    settings
+        A `heedful.trials.suite.TrialSettings`. None: the defaults.
+    long
+        What to do with a text that is too long: "error" or "truncate".
+    progress
+        A function that is called with a `heedful.core.progress.Step` during the work.
+    **more
+        Fields of `TrialSettings` by name, such as `permutations=20, seed=1`.
+
+    Returns
+    -------
+    Trial
+        One row per finding, each with its interval and its control. `print(trial)` shows them in words.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> texts = ["The food was great", "The service was bad", "a nice bar in the old town"]
+    >>> trial = heedful.trial("zoo:one-layer", texts, tests=["correlation"])
+    >>> trial.findings[0].what
+    'attention and gradients, layer 0'
     """
     loaded = load(model)
     terms, settings = _terms(improve), _settings(settings, more)
@@ -105,7 +136,7 @@ def _run(suite: TrialSuite, wanted: Sequence[str], skipped: dict[str, str]) -> d
                 raise
             skipped[name] = INTERRUPTED
     if not results:
-        raise HeedfulError("no test could be held", "; ".join(skipped.values()))
+        raise HeedfulError("no test could run", "; ".join(skipped.values()))
     return results
 
 
@@ -130,7 +161,7 @@ def _settings(settings: TrialSettings | None, more: dict[str, Any]) -> TrialSett
         if value is not None and value < 1:
             raise HeedfulError(f"{name} cannot be {value}", "it is a number of 1 or more")
     if not settings.epsilon >= 0:
-        raise HeedfulError(f"epsilon cannot be {settings.epsilon}", "it is how far an answer may move")
+        raise HeedfulError(f"epsilon cannot be {settings.epsilon}", "it is how much the output may change")
     if settings.seeds < 2:
-        raise HeedfulError("a trial needs at least two seeds", "one says nothing about chance")
+        raise HeedfulError("a trial needs at least two seeds", "one shows nothing about chance")
     return settings

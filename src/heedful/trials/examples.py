@@ -20,6 +20,7 @@ from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
 from heedful.core.progress import Progress
 from heedful.io.labels import is_missing, label_index
+from heedful.modalities.encode import long_of_many
 from heedful.modalities.text import TextInput
 
 if TYPE_CHECKING:
@@ -83,12 +84,13 @@ def prepare(
     if model.kind not in KINDS:
         raise HeedfulError(
             f"a model of the kind {model.kind} cannot be put on trial",
-            "the tests compare one answer a text",
+            "the tests compare one output per text",
             "Use a classifier, a regression or a causal language model",
         )
     if why := model.lacks(["attentions", "edits"]):
         raise HeedfulError(f"{model.name} cannot be put on trial", why)
     model = token_model(model, "a trial")
+    rule = long_of_many(long)
     if isinstance(texts, str):
         raise HeedfulError("texts cannot be one string", fix="Give a list of texts")
     texts = list(texts)
@@ -101,7 +103,7 @@ def prepare(
         notes.append(f"labels are not used: a {model.kind} is compared with itself")
     for number, (text, label) in enumerate(zip(texts, given, strict=True), 1):
         try:
-            x = model.encode(text, long=long)
+            x = model.encode(text, long=rule)
             read.append((x, model.logits(x).double(), label))
             cut += any(note.startswith("truncated") for note in x.notes)
         except HeedfulError as error:

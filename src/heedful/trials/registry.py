@@ -1,6 +1,6 @@
 """The tests of a trial register themselves: one file declares all there is to know about one test.
 
-    @trial_test("permutation", title="Does the answer move when ...?", needs={"attentions", "edits"},
+    @trial_test("permutation", title="Does the output change when ...?", needs={"attentions", "edits"},
                 cite="Jain & Wallace 2019", order=2, words=TrialWords(showed), chart=chart)
     def run(suite: TrialSuite) -> TrialOutcome:
         '''What is done.
@@ -20,9 +20,10 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Protocol
 
+from heedful.core.charts import Scatter
 from heedful.core.declarations import import_plugins
 from heedful.trials.facts import LAST, PACKAGE, TrialFacts, declare
-from heedful.trials.rows import Statement, TrialChart, TrialRow
+from heedful.trials.rows import TrialRow, TrialStatement
 
 if TYPE_CHECKING:
     from heedful.trials.suite import TrialSuite
@@ -45,10 +46,7 @@ class TrialWords:
     showed: Callable[[Rows, Rows], str]
     against: Callable[[Rows, Rows], str] | None = None  # why not to read attention as the reason, or ""
     conclude: Callable[[Rows, int, Sequence[str]], str] | None = None  # own rows, texts, what speaks against
-    column: tuple[str, str] = (
-        "",
-        "",
-    )  # a further number the terminal shows: its name in `extra`, its heading
+    column: tuple[str, str] = ("", "")  # a further number that is shown: its name in `extra`, its heading
 
 
 @dataclass(frozen=True)
@@ -58,16 +56,16 @@ class TrialTest:
     facts: TrialFacts
     run: Callable[[TrialSuite], TrialOutcome]
     words: TrialWords
-    chart: Callable[[Any], TrialChart] | None = None  # of what `run` returned
+    chart: Callable[[Any], Scatter] | None = None  # of what `run` returned
 
     def paragraph(self, label: str) -> str:
         """The paragraph of its docstring that begins so, or ""; "" for the first."""
         parts = [part.replace("\n", " ") for part in (inspect.getdoc(self.run) or "").split("\n\n")]
         return next((part.removeprefix(label).strip() for part in parts if part.startswith(label)), "")
 
-    def statement(self, own: Rows, every: Rows) -> Statement:
+    def statement(self, own: Rows, every: Rows) -> TrialStatement:
         """What it showed, and what it did not."""
-        return Statement(
+        return TrialStatement(
             test=self.facts.name,
             title=self.facts.title,
             showed=self.words.showed(own, every),
@@ -89,7 +87,7 @@ def trial_test(
     words: TrialWords,
     order: int = LAST,
     default: bool = True,
-    chart: Callable[[Any], TrialChart] | None = None,
+    chart: Callable[[Any], Scatter] | None = None,
 ) -> Callable[[Run], Run]:
     """Register a function `(suite) -> TrialOutcome`.
 

@@ -6,23 +6,64 @@ Needs neither torch, nor the model, nor the tests: a saved trial opens anywhere.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from heedful.core.result import TextResult
+from heedful.core.charts import Chart
+from heedful.core.exports import frame_of, plot_of
+from heedful.core.result import Result
+from heedful.io.chart_codec import chart_from_dict, chart_to_dict
 from heedful.io.csv_text import csv_text
 from heedful.io.files import write_file
 from heedful.io.json_codec import from_jsonable, json_text, load_json, to_jsonable
-from heedful.trials.rows import INTERRUPTED, Statement, TrialChart, TrialRow
+from heedful.trials.rows import INTERRUPTED, TrialRow, TrialStatement
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 FILE = "trial.json"
 COLUMNS = ("test", "what", "value", "low", "high", "control", "control_name", "n", "unit", "extra")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Trial(TextResult):
-    """The result of `heedful.trial`."""
+class Trial(Result):
+    """The result of `heedful.trial`: findings, each with its interval and its control.
+
+    Parameters
+    ----------
+    findings
+        One row per finding.
+    texts
+        Number of texts.
+    model
+        Facts about the model.
+    settings
+        How it was made: seed, options, versions.
+    details
+        Numbers per text, by test.
+    skipped
+        Tests that did not run, and the reasons.
+    notes
+        Remarks.
+    statements
+        What each test showed and did not show.
+    conclusion
+        What the tests show together.
+    charts
+        Data of the charts, by test.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> texts = ["The food was great", "The service was bad", "a nice bar in the old town"]
+    >>> trial = heedful.trial("zoo:one-layer", texts, tests=["correlation"])
+    >>> trial.findings[0].unit
+    'Kendall tau-b'
+    >>> len(trial.to_frame())
+    3
+    """
 
     kind: ClassVar[str] = "trial"
 
@@ -31,11 +72,11 @@ class Trial(TextResult):
     model: Mapping[str, Any] = field(default_factory=dict)  # name, kind, fingerprint
     settings: Mapping[str, Any] = field(default_factory=dict)  # seed, options, versions
     details: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # test -> numbers, text by text
-    skipped: Mapping[str, str] = field(default_factory=dict)  # test -> why it was not held
+    skipped: Mapping[str, str] = field(default_factory=dict)  # test -> why it did not run
     notes: tuple[str, ...] = ()
-    statements: tuple[Statement, ...] = ()  # what each test did and did not show
+    statements: tuple[TrialStatement, ...] = ()  # what each test did and did not show
     conclusion: str = ""  # what the tests come to
-    charts: Mapping[str, TrialChart] = field(default_factory=dict)  # test -> its plot
+    charts: Mapping[str, Chart] = field(default_factory=dict)  # by test
 
     @property
     def table(self) -> list[dict[str, Any]]:
@@ -54,7 +95,7 @@ class Trial(TextResult):
 
     @property
     def interrupted(self) -> bool:
-        """Whether Ctrl-C ended it before all tests were held."""
+        """Whether Ctrl-C ended it before all tests had run."""
         return INTERRUPTED in self.skipped.values()
 
     def __repr__(self) -> str:
@@ -69,7 +110,16 @@ class Trial(TextResult):
         ]
         return csv_text(COLUMNS, rows)
 
+    def to_frame(self) -> DataFrame:
+        """A pandas table, one row per finding."""
+        return frame_of(self)
+
+    def plot(self, tests: Sequence[str] | None = None) -> Figure:
+        """A matplotlib figure: every finding with its 95 % interval and its control, one panel per test."""
+        return plot_of(self, tests=tests)
+
     def to_dict(self) -> dict[str, Any]:
+        """Everything as a dictionary, ready for JSON."""
         return {
             "verdict": self.verdict,
             "conclusion": self.conclusion,
@@ -81,7 +131,7 @@ class Trial(TextResult):
             "details": to_jsonable(self.details),
             "skipped": to_jsonable(self.skipped),
             "notes": list(self.notes),
-            "charts": {test: to_jsonable(asdict(chart)) for test, chart in self.charts.items()},
+            "charts": {test: chart_to_dict(chart) for test, chart in self.charts.items()},
         }
 
     def save(self, folder: str | Path) -> Path:
@@ -97,7 +147,8 @@ class Trial(TextResult):
 
 def from_dict(data: Mapping[str, Any]) -> Trial:
     """A trial from what `Trial.to_dict` gave."""
-    return from_jsonable(Trial, {**data, "findings": data["table"]})
+    charts = {test: chart_from_dict(chart) for test, chart in dict(data.get("charts", {})).items()}
+    return from_jsonable(Trial, {**data, "findings": data["table"], "charts": charts})
 
 
 def by_unit(rows: Sequence[TrialRow]) -> dict[str, list[TrialRow]]:

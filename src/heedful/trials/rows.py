@@ -45,36 +45,14 @@ class TrialRow:
 
 
 @dataclass(frozen=True)
-class Statement:
+class TrialStatement:
     """One test in words."""
 
     test: str
     title: str
     showed: str
     not_shown: str
-    column: tuple[str, str] = (
-        "",
-        "",
-    )  # a further number the terminal shows: its name in `extra`, its heading
-
-
-@dataclass(frozen=True)
-class ChartSeries:
-    """Points of one kind."""
-
-    name: str
-    points: tuple[tuple[float, float], ...]
-    joined: bool = False
-
-
-@dataclass(frozen=True)
-class TrialChart:
-    """A scatter plot of one test, as data."""
-
-    title: str
-    across: str
-    up: str
-    series: tuple[ChartSeries, ...]
+    column: tuple[str, str] = ("", "")  # a further number that is shown: its name in `extra`, its heading
 
 
 def by_test(rows: Sequence[TrialRow]) -> dict[str, list[TrialRow]]:

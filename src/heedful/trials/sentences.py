@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from heedful.trials.formatting import unmoved
 from heedful.trials.registry import Rows, trial_tests
-from heedful.trials.rows import BESIDE_ALL_WORDS, BESIDE_ONE_WORD, Statement, by_test, of_key
+from heedful.trials.rows import BESIDE_ALL_WORDS, BESIDE_ONE_WORD, TrialStatement, by_test, of_key
 
 
-def statements(rows: Rows) -> tuple[Statement, ...]:
+def statements(rows: Rows) -> tuple[TrialStatement, ...]:
     """One per test that was held, in order."""
     known = trial_tests()
     return tuple(known[test].statement(own, rows) for test, own in by_test(rows).items() if test in known)

@@ -91,7 +91,9 @@ def check(model: TokenModel) -> None:
     if getattr(model.module, "config", None) is None:
         raise HeedfulError(what, "its module has no configuration to build another from")
     if model.rows_at_once == 1:
-        raise HeedfulError(what, "it cannot tell padding from text", "Give its tokenizer a padding token")
+        raise HeedfulError(
+            what, "it cannot distinguish padding from text", "Give its tokenizer a padding token"
+        )
     size = sum(p.numel() for p in model.module.parameters())
     if size > MAX_PARAMETERS:
         raise HeedfulError(

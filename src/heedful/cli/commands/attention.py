@@ -29,31 +29,35 @@ if TYPE_CHECKING:
     from heedful.heads.top_links import Link
 
 option = typer.Option
-TARGET = "Whose gradients: a label, its index, or a token. Default: the prediction."
+TARGET = "--aggregate gradient: gradients of this label, index or token. Default: the prediction."
 Target = Annotated[str | None, option(metavar="LABEL", help=TARGET)]
-ANSWER = "Generators: forced continuation."
+ANSWER = "Models that write text: use this continuation instead of the model's own."
 Answer = Annotated[str | None, option(metavar="TEXT", help=ANSWER)]
-Unit = Annotated[Literal["word", "token"], option(help="Between what attention is shown.")]
-STACK = "Encoder-decoders: the text read, what is written, or from that to the text."
+Unit = Annotated[Literal["word", "token"], option(help="Show attention between words, or between tokens.")]
+STACK = "Encoder-decoders: attention in the encoder (self), in the decoder, or from decoder to text (cross)."
 Stack = Annotated[Literal["self", "decoder", "cross"], option(help=STACK)]
-Layer = Annotated[int | None, option(metavar="N", min=0, help="One layer, counted from 0.")]
-Head = Annotated[int | None, option(metavar="N", min=0, help="One head of that layer: its strongest links.")]
-HOW = "Heads and layers together: mean, max, rollout, flow, or gradient x attention."
+Layer = Annotated[int | None, option(metavar="N", min=0, help="Show one layer, counted from 0.")]
+Head = Annotated[
+    int | None, option(metavar="N", min=0, help="With --layer: show the strongest links of one head.")
+]
+HOW = "How heads and layers are combined into one map."
 Hows = Literal["mean", "max", "rollout", "flow", "gradient"]
 Aggregate = Annotated[Hows, option("--aggregate", help=HOW)]
-Links = Annotated[int, option(metavar="N", min=1, help="Links shown.")]
-FIGURE = "Write a .png or .svg: all heads, or the one that is named."
+Links = Annotated[int, option(metavar="N", min=1, help="How many links to show.")]
+FIGURE = "Draw all heads, or the chosen one, to a .png or .svg file."
 Figure = Annotated[Path | None, option(metavar="FILE", help=FIGURE)]
-VIEW = "--figure: all heads, one as a matrix or as lines, or which heads look alike."
+VIEW = "--figure: all heads (grid), one head as a matrix or as lines (head), or similar heads (layout)."
 Views = Literal["grid", "matrix", "head", "layout"]
 View = Annotated[Views | None, option("--view", help=VIEW)]
-ABLATE = "Without these heads: 2.3 (layer 2, head 3, from 0), 3.*, cross:1.0, all; commas between."
+ABLATE = "Switch these heads off: 2.3 (layer 2, head 3, from 0), 3.*, cross:1.0 or all, separated by commas."
 Ablate = Annotated[str | None, option("--ablate", metavar="HEADS", help=ABLATE)]
-REMOVE = "--ablate: what stands for a head's output: 0, its mean over the text, or even attention."
+REMOVE = "--ablate: replace a head's output by 0, by its mean over the text, or by uniform attention."
 Remove = Annotated[Literal["zero", "mean", "uniform"], option("--how", help=REMOVE)]
-Weights = Annotated[bool, option("--weights", help="All maps too, in --json and --csv.")]
+Weights = Annotated[bool, option("--weights", help="With --json or --csv: also print all attention weights.")]
 AsCsv = Annotated[bool, option("--csv", help="Print CSV: one line per head; with --weights, one per weight.")]
-Long = Annotated[Literal["error", "truncate"], option(help="A text longer than the model reads.")]
+Long = Annotated[
+    Literal["error", "truncate"], option(help="A text longer than the model can read: stop, or cut it.")
+]
 
 
 def attention(
@@ -82,22 +86,22 @@ def attention(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Show what every head looks at, and what kind of head it is.
+    """Show what each attention head looks at, and its type.
 
     \b
     heedful attention "the service is not bad"
     heedful attention "the service is not bad" --html heads.html
     heedful attention "the service is not bad" --layer 1 --head 0
-    heedful attention "the service is not bad" --aggregate rollout --figure heads.png
-    heedful attention "the service is not bad" --figure heads.svg --view layout
+    heedful attention "not bad" --aggregate rollout --figure heads.png
+    heedful attention "not bad" --figure heads.svg --view layout
     heedful attention "Once upon a time" --model zoo:lm --unit token --json
-    heedful attention "The agent read the file." --model zoo:titler --stack cross --answer "Reading"
-    heedful attention "the service is not bad" --ablate 0.1,1.* --how uniform
+    heedful attention "Read it." -m zoo:titler --stack cross --answer "Reading"
+    heedful attention "not bad" --ablate 0.1,1.* --how uniform
 
-    \b
-    Kinds: P previous word, N next, S itself, F first position, D delimiters (special tokens but the first),
-    . full stops and commas, V one other word, B its own part of a pair, ~ broad, - none of these.
-    A high weight says where a head looks, not what the model uses: see heedful explain and heedful trial.
+    Types of heads: P previous word, N next word, S the word itself, F first position, D special tokens except
+    the first, . punctuation, V one other word, B the same text of a pair, ~ many words, - none of these.
+
+    A high weight shows where a head looks, not what the model uses: see heedful explain and heedful trial.
     """
     shape, look = form(as_json, as_csv), AttentionView(stack, layer, head, how, links)
     look.check(figure, view)
@@ -130,7 +134,7 @@ def attention(
         for path in filter(None, (html, figure)):
             print_stderr(f"wrote {path}")
         if shape == "text" and not html:
-            print_stderr("to look at every head: --html heads.html")
+            print_stderr("to see every head: --html heads.html")
 
 
 @dataclass(frozen=True)
@@ -146,13 +150,11 @@ class AttentionView:
     def check(self, figure: Path | None, view: str | None = None) -> None:
         """Mistakes that can be told before the model is loaded."""
         if self.head is not None and self.layer is None:
-            raise HeedfulError("--head is a head of a layer", fix=f"Say which: --layer 0 --head {self.head}")
+            raise HeedfulError("--head needs --layer", fix=f"For example: --layer 0 --head {self.head}")
         if self.head is not None and self.how != "mean":
-            raise HeedfulError("--aggregate is for many heads", "--head names one", "Drop one of them")
+            raise HeedfulError("--aggregate combines many heads", "--head chooses one", "Drop one of them")
         if view and not figure:
-            raise HeedfulError(
-                "--view is of a figure", fix=f"Say where it goes: --figure heads.svg --view {view}"
-            )
+            raise HeedfulError("--view needs --figure", fix=f"For example: --figure heads.svg --view {view}")
         if figure and figure.suffix.lower() not in (".png", ".svg"):
             raise HeedfulError(f"cannot draw to {figure}", "figures are .png or .svg", "Name one of these")
 

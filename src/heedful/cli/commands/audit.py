@@ -1,4 +1,4 @@
-"""`heedful audit`: weigh explanations on the texts of a file. Heavy imports wait until it runs."""
+"""`heedful audit`: test methods on the texts of a file. Heavy imports wait until it runs."""
 
 from __future__ import annotations
 
@@ -28,38 +28,48 @@ if TYPE_CHECKING:
     from heedful.core.model import Model
 
 option, argument = typer.Option, typer.Argument
-LabelColumn = Annotated[str | None, option(metavar="NAME", help="Label column.")]
-MARKED = "Rationale column: 0 or 1 per word, or [start, end] spans, as JSON."
-RationaleColumn = Annotated[str | None, option(metavar="NAME", help=MARKED)]
-METHODS = "Repeat it, or separate by commas; none: --scores only. Default: all, but the expensive ones."
+METHODS = (
+    "Method to audit (see heedful methods). Repeat, or separate by commas. all: all except expensive ones. "
+    "none: only those of --scores. Default: four of different kinds."
+)
 Methods = Annotated[list[str] | None, option("--method", metavar="METHOD", help=METHODS)]
-METRICS = "Repeat it, or separate by commas. Default: six that remove words."
+METRICS = (
+    "Metric to use (see heedful metrics). Repeat, or separate by commas. "
+    "Default: comprehensiveness and sufficiency."
+)
 Metrics = Annotated[list[str] | None, option("--metric", metavar="METRIC", help=METRICS)]
-OPERATORS = "How words are removed to judge; commas, or all: in turn. Default: two that fit no method."
+FULL = "All methods except expensive ones, six metrics, and a search for the best order of the words."
+Full = Annotated[bool, option("--full", help=FULL)]
+OPERATORS = (
+    "How words are removed to test the methods: delete, mask, swap, unk, pad, mean. Repeat, or separate by "
+    "commas. all: every one in turn. Default: two that the methods themselves do not use."
+)
 Operators = Annotated[list[str] | None, option("--operators", metavar="HOW", help=OPERATORS)]
-Draws = Annotated[int, option(min=2, help="Random orders per text: the control.")]
-SCORES = "Scores made elsewhere, weighed too: JSONL with text or row, method, scores, fitted_by."
+Draws = Annotated[int, option(min=2, help="Random orders of the words per text, to compare with.")]
+SCORES = (
+    "Also audit scores made elsewhere: JSONL with text or row, method, scores and fitted_by "
+    "(how words were removed to make them)."
+)
 Scores = Annotated[Path | None, option(metavar="FILE", help=SCORES)]
-DECIDED = "Look after every text; stop when the verdict is settled."
+DECIDED = "Stop as soon as the verdict is certain enough (20 texts or more)."
 UntilDecided = Annotated[bool, option("--until-decided", help=DECIDED)]
-DRY = "Say what a verdict would cost and show; audit nothing."
+DRY = "Only print what the audit would cost and what differences it could show."
 DryRun = Annotated[bool, option("--dry-run", help=DRY)]
-Out = Annotated[
-    Path | None,
-    option(
-        metavar="FOLDER", help="Keep the run here; one that was stopped goes on. Default: nothing is kept."
-    ),
-]
-Limit = Annotated[int | None, option(min=1, metavar="N", help="N rows only, drawn at random.")]
-ShardSize = Annotated[int, option("--shard", min=1, metavar="N", help="Texts written together.")]
+OUT = "Save the run in this folder. If it is interrupted, the same command resumes it. Default: not saved."
+Out = Annotated[Path | None, option(metavar="FOLDER", help=OUT)]
+Limit = Annotated[int | None, option(min=1, metavar="N", help="Use N texts, drawn at random.")]
+SHARD = "Texts saved together: an interrupted audit loses at most N."
+ShardSize = Annotated[int, option("--shard", min=1, metavar="N", help=SHARD)]
+CSV = "Print the table as CSV: one line per metric, operator and method."
 
 
 def audit(
     file: o.Texts,
     model: o.Model = "zoo:sentiment",
     text_column: o.TextColumn = "text",
-    label_column: LabelColumn = None,
-    rationale_column: RationaleColumn = None,
+    label_column: o.LabelColumn = None,
+    rationale_column: o.RationaleColumn = None,
+    full: Full = False,
     method: Methods = None,
     metric: Metrics = None,
     operators: Operators = None,
@@ -67,7 +77,7 @@ def audit(
     unit: o.Unit = "word",
     seed: o.Seed = 0,
     draws: Draws = 20,
-    long: o.SkipOrCut = "error",
+    long: o.SkipOrCut = "skip",
     out: Out = None,
     limit: Limit = None,
     until_decided: UntilDecided = False,
@@ -78,23 +88,28 @@ def audit(
     workers: o.Workers = None,
     html: o.Html = None,
     as_json: o.AsJson = False,
-    as_csv: Annotated[
-        bool, option("--csv", help="Print CSV: one line per metric, operator and method.")
-    ] = False,
+    as_csv: Annotated[bool, option("--csv", help=CSV)] = False,
+    verbose: o.Verbose = False,
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Weigh explanations on many texts and say which to use. With --out, a stopped audit goes on.
+    """Find out which explanation method to use. It tests on many texts which methods point to words that
+    really change the output.
 
     \b
     heedful audit reviews.csv --text-column review --out run/
-    heedful audit reviews.jsonl --label-column label --method occlusion,lime,grad-l2 --limit 100
+    heedful audit reviews.jsonl --label-column label --full --limit 20
+    heedful audit reviews.jsonl --method occlusion,lime,grad-l2 --limit 100
     heedful audit reviews.csv --until-decided --dry-run
     heedful audit reviews.csv --scores mine.jsonl --method none
-    heedful audit reviews.parquet --operators all --metric aopc,sufficiency --json
+    heedful audit reviews.parquet --operators all --metric aopc --json
     heedful audit reviews.csv --engine ray --workers 8
 
-    The folder of --out gets Parquet shards of all scores and attributions, table.csv and report.html.
+    By default the audit is quick: four methods and two metrics, less than a second per short text for a small
+    model. --full takes several times longer. The cost is printed before it starts. Use 20 texts or more to
+    compare methods.
+
+    --out saves all scores (Parquet), the table (table.csv) and the report (report.html).
     """
     form(as_json, as_csv)
     silence_libraries()
@@ -102,24 +117,25 @@ def audit(
 
     methods = _methods(method, scores)
     columns = Columns(text_column, label_column, rationale_column)
-    # mistakes in the file are told before the model is loaded
+    # mistakes in the file are reported before the model is loaded
     texts = open_source(file, columns=columns, limit=limit)
     chosen: dict[str, Any] = {"methods": methods, "metrics": _names(metric), "operators": _names(operators)}
     chosen |= {"unit": unit, "seed": seed, "draws": draws, "long": long, "until_decided": until_decided}
-    chosen |= {"scores": scores, "columns": columns, "limit": limit}
+    chosen |= {"scores": scores, "columns": columns, "limit": limit, "full": full}
     where = {"out": out, "engine": engine, "shard": shard, "address": address, "workers": workers}
     with _resumable(out), progress_bar(f"loading {model}", quiet) as say:
         source = _source(model, engine, allow_pickle)
-        count = None if quiet else texts.count()
         if dry_run:
-            result = _foretold(source, file, chosen)
+            result = _estimated(source, file, chosen)
         else:
-            progress = _with_note(_progress(say), count)
+            count = None if quiet else texts.count()
+            lines = [] if quiet else _cost_lines(source, file, chosen)
+            progress = _with_notes(_progress(say), [*lines, *_too_few(count)])
             result = _audited(source, file, {**chosen, **where, "progress": progress})
     if dry_run:
         return put_json(result.to_dict()) if as_json else print(result)
-    if methods is None and not quiet and (expensive := _expensive(source)):
-        print_stderr(expensive)
+    if not quiet and (methods == ["all"] or (full and methods is None)):
+        print_stderr(_expensive(source))
     if html:
         write(html, result.page())
     if as_json:
@@ -127,21 +143,21 @@ def audit(
     elif as_csv:
         print(result.to_csv(), end="")
     else:
-        _show(result)
+        _show(result, verbose)
     if not quiet:
         _say_where(html, out)
     reproduce(result.command, quiet)
 
 
 def _methods(named: list[str] | None, scores: Path | None) -> list[str] | None:
-    """Names; None: all; []: none of ours, where scores from elsewhere are weighed."""
+    """Names; None: the default; []: none of ours, where scores from elsewhere are audited."""
     from heedful.core.errors import HeedfulError
 
     methods = _names(named)
     if methods != ["none"]:
-        return None if methods == ["all"] else methods
+        return methods
     if scores is None:
-        raise HeedfulError("there is no method to weigh", fix="Name methods, or give --scores FILE")
+        raise HeedfulError("there is no method to audit", fix="Name methods, or give --scores FILE")
     return []
 
 
@@ -155,7 +171,23 @@ def _source(model: str, engine: str, allow_pickle: bool) -> Any:
     return source
 
 
-def _foretold(source: Any, file: Path, chosen: dict[str, Any]) -> Any:
+def _cost_lines(source: Any, file: Path, chosen: dict[str, Any]) -> list[str]:
+    """What the audit costs, and that it is the quick one. Not for a cluster, whose workers load the model."""
+    from heedful.audits.estimate import NothingToAuditError
+
+    if isinstance(source, str):
+        return []
+    try:
+        estimate = _estimated(source, file, chosen)
+    except NothingToAuditError:
+        return []
+    if chosen["full"] or chosen["methods"] is not None:
+        return [estimate.line]
+    ours = ", ".join(estimate.methods)
+    return [estimate.line, f"quick audit: {ours}; --full runs all methods and metrics"]
+
+
+def _estimated(source: Any, file: Path, chosen: dict[str, Any]) -> Any:
     from heedful.audits.estimate import estimate_audit
 
     return estimate_audit(source, file, **chosen)
@@ -167,22 +199,22 @@ def _audited(source: Any, file: Path, chosen: dict[str, Any]) -> Any:
     return heedful.audit(source, file, command=typed(), **chosen)
 
 
-def _show(result: Any) -> None:
-    from heedful.reports.audit_terminal import show
+def _show(result: Any, verbose: bool) -> None:
+    from heedful.reports import terminal
 
-    show(result, console())
+    terminal.show(result.document(), console(), verbose, more=o.MORE)
 
 
 @contextmanager
 def _resumable(out: Path | None) -> Iterator[None]:
-    """After Ctrl-C, when the bar is gone, how to go on."""
+    """After Ctrl-C, when the bar is gone, how to resume."""
     try:
         yield
     except KeyboardInterrupt:
         if out is not None:
             print_stderr("stopped: run the same command again to resume")
         else:
-            print_stderr("stopped: nothing is kept without --out FOLDER")
+            print_stderr("stopped: nothing is saved without --out FOLDER")
         raise
 
 
@@ -190,7 +222,7 @@ def _say_where(html: Path | None, out: Path | None) -> None:
     if html is not None or out is not None:
         print_stderr(f"wrote {html or Path(out or '') / 'report.html'}")
     else:
-        print_stderr("nothing was written: --html FILE writes a page, --out FOLDER keeps everything")
+        print_stderr("nothing was saved: --html FILE writes the report, --out FOLDER saves everything")
 
 
 def _names(given: list[str] | None) -> list[str] | None:
@@ -198,23 +230,24 @@ def _names(given: list[str] | None) -> list[str] | None:
     return [name.strip() for part in given for name in part.split(",") if name.strip()] if given else None
 
 
-def _with_note(progress: Report, rows: int | None) -> Report:
-    """As the work begins, and every option was found right: too few texts cannot end in a verdict."""
-    from heedful.core.defaults import MIN_TEXTS
-
-    few = rows is not None and rows < MIN_TEXTS
+def _with_notes(progress: Report, notes: list[str]) -> Report:
+    """Notes are printed as the work begins, when every option was found right."""
 
     def tell(step: Step) -> None:
-        nonlocal few
-        if few:
-            few = False
-            texts = "1 text is" if rows == 1 else f"{rows} texts are"
-            print_stderr(
-                f"{texts} too few for a verdict: at least {MIN_TEXTS} are needed; scores are measured anyway"
-            )
+        while notes:
+            print_stderr(notes.pop(0))
         progress(step)
 
     return tell
+
+
+def _too_few(texts: int | None) -> list[str]:
+    from heedful.core.defaults import MIN_TEXTS
+
+    if texts is None or texts >= MIN_TEXTS:
+        return []
+    few = "1 text is" if texts == 1 else f"{texts} texts are"
+    return [f"{few} too few for a verdict: at least {MIN_TEXTS} are needed; scores are measured anyway"]
 
 
 def _expensive(model: Model) -> str:
@@ -228,11 +261,11 @@ def _expensive(model: Model) -> str:
 
 
 def _progress(say: Report) -> Report:
-    """Rows done in this run, which set the pace; those of an earlier one are named."""
-    say(Step("weighing explanations"))
+    """Texts done in this run, which set the pace; those of an earlier one are named."""
+    say(Step("auditing texts"))
 
     def progress(step: Step) -> None:
-        before = f" ({step.resumed:,} more were done before)" if step.resumed else ""
+        before = f" ({step.resumed:,} were done earlier)" if step.resumed else ""
         left = max(0, step.total - step.resumed)
         say(Step(f"{step.method}{before}", done=step.done - step.resumed, total=left))
 

@@ -12,7 +12,7 @@ from heedful.cli.console import (
 
 
 def doctor(model: o.ModelName, as_json: o.AsJson = False, allow_pickle: o.Pickle = False) -> None:
-    """Say what a model is, which methods can explain it, and why the others cannot.
+    """Show which methods work on a model, and why others do not.
 
     \b
     heedful doctor zoo:sentiment

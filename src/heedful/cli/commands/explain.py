@@ -42,20 +42,23 @@ def explain(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Explain one prediction with several methods, side by side.
+    """Show which words decided one prediction, by several methods.
 
     \b
     heedful explain "the service is not bad"
-    heedful explain "the service is not bad" --method occlusion,grad-l2 --operator delete
-    heedful explain "the service is not bad" --method all --dry-run
-    heedful explain "not bad" --target negative --contrast positive --html why.html
+    heedful explain "not bad" --method occlusion,grad-l2 --operator delete
+    heedful explain "not bad" --method all --dry-run
+    heedful explain "not bad" --target negative --contrast positive --html a.html
     heedful explain "Once upon a" --model zoo:lm --target " time"
-    heedful explain "Once upon a" --model zoo:lm --sequence " time" --contrast " hill far away"
+    heedful explain "Once upon a" -m zoo:lm --sequence " time" --contrast " hill"
     echo "the food was fine" | heedful explain --json
 
-    The control method `random` is always run too: it shows what no knowledge of the model looks like.
-    Then words are deleted, best first by each method and at random, to see which methods the model follows.
-    Ctrl-C shows (and saves) what is finished.
+    Each method is compared with random orders of the words: words are removed, the top words of the method
+    first, and the output should change more than for a random order. If a method is no better than `random`,
+    do not trust it. One text is not enough to rank methods: heedful audit ranks them on many.
+
+    A short sentence and a small model take a few seconds; a longer run prints its cost first. Ctrl-C shows
+    (and saves) the methods that are finished.
     """
     from heedful.cli.run_explain import ExplainRequest, OutputChoice, command
 

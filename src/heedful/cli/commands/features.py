@@ -23,37 +23,40 @@ from heedful.cli.console import (
 from heedful.core.numbers import duration
 
 option, argument = typer.Option, typer.Argument
-HELP = """Features of a model's activations: harvest them, train dictionaries, read them.
+HELP = """Train sparse autoencoders (SAEs) and read their features.
 
     \b
     heedful features sites zoo:lm
-    heedful features harvest speeches.txt --model zoo:lm --site blocks.2.resid --out acts/
+    heedful features harvest speeches.txt --site blocks.2.resid --out acts/
     heedful features train acts/ --width 4096 --kind topk --k 32 --out sae/
-    heedful features page sae/ speeches.txt --model zoo:lm --choose random:10 --html page.html
+    heedful features page sae/ speeches.txt --choose random:10 --html page.html
+
+    These are the steps, in order: find a site, store its activations, train an SAE on them, look at its
+    features.
 """
 app = typer.Typer(help=HELP)
-app.command()(train)
-app.command()(page)
-app.command()(interpret)
-app.command()(measure)
-app.command()(split)
-app.command()(compare)
-app.command()(probe)
 
-File = Annotated[Path, argument(metavar="FILE", help="Texts: .txt, .csv, .tsv, .jsonl or .parquet.")]
-Site = Annotated[str, option(metavar="SITE", help="Where; see: heedful features sites MODEL.")]
-Out = Annotated[Path, option(metavar="FOLDER", help="The store; a harvest that was stopped there goes on.")]
-Rows = Annotated[int | None, option(min=1, metavar="N", help="Stop after N activations. Default: all texts.")]
-PACK = "Fill windows with texts one after the other. Default: for causal language models."
+File = Annotated[
+    Path, argument(metavar="FILE", help="File with the texts: .txt, .csv, .tsv, .jsonl or .parquet.")
+]
+Site = Annotated[str, option(metavar="SITE", help="Layer and place; see heedful features sites MODEL.")]
+Out = Annotated[
+    Path,
+    option(metavar="FOLDER", help="Folder for the activations. If interrupted, the same command resumes."),
+]
+Rows = Annotated[
+    int | None,
+    option(min=1, metavar="N", help="Stop after N activations (one per token). Default: all texts."),
+]
+PACK = "Join texts to fill each model input, or keep them apart. Default: join for causal language models."
 Pack = Annotated[bool | None, option("--pack/--apart", help=PACK)]
-BatchTokens = Annotated[int | None, option(min=1, metavar="N", help="Tokens in one pass. Default: 4096.")]
-Dtype = Annotated[Literal["float32", "float16"], option(help="Storage dtype.")]
-SHARD = "Activations a file. Default: 65,536, or 64 MB if that is less."
+BatchTokens = Annotated[int | None, option(min=1, metavar="N", help="Tokens per pass. Default: 4096.")]
+Dtype = Annotated[Literal["float32", "float16"], option(help="Number format of the stored activations.")]
+SHARD = "Activations per file. Default: 65,536, or 64 MB if that is less."
 ShardRows = Annotated[int | None, option(min=1, metavar="N", help=SHARD)]
-Special = Annotated[bool, option("--special", help="Store special tokens, too.")]
+Special = Annotated[bool, option("--special", help="Also store activations of special tokens.")]
 
 
-@app.command()
 def harvest(
     file: File,
     site: Site,
@@ -75,12 +78,16 @@ def harvest(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Store a site's activations over many texts, shuffled; killed and started again, it goes on.
+    """Store the activations of one layer on many texts.
+
+    They are shuffled. If it is interrupted, the same command resumes it.
 
     \b
-    heedful features harvest speeches.txt --model zoo:lm --site blocks.2.resid --out acts/
-    heedful features harvest reviews.csv --model zoo:sentiment --site blocks.3.mlp --out acts/
-    heedful features harvest corpus.parquet --site blocks.2.resid --rows 2000000 --engine ray --out acts/
+    heedful features harvest speeches.txt --site blocks.2.resid --out acts/
+    heedful features harvest reviews.csv -m zoo:sentiment --site embed --out a/
+    heedful features harvest a.parquet --site blocks.2.resid --engine ray --out a/
+
+    It writes 4 bytes per number: about 1.5 GB per million tokens of a model with 384 dimensions.
     """
     silence_libraries()
     import heedful
@@ -115,15 +122,14 @@ def harvest(
         put_json({"folder": str(out), **acts.manifest})
         return
     for why, count in acts.manifest["skipped"].items():
-        print_stderr(f"left out: {why} ({count:,} times)")
+        print_stderr(f"skipped: {why} ({count:,} times)")
     size = f"({acts.d},) {dtype}, E‖x‖² {acts.mean_square_norm:.4g}"
     print(f"{acts.rows:,} activations of {site} in {out}: {size}")
     print_stderr(f"in {duration(time.monotonic() - started)}")
 
 
-@app.command()
 def sites(model: o.ModelName, as_json: o.AsJson = False, allow_pickle: o.Pickle = False) -> None:
-    """List the places of a model whose activations can be read and changed.
+    """List the sites of a model: where activations can be read.
 
     \b
     heedful features sites zoo:lm
@@ -157,4 +163,9 @@ def sites(model: o.ModelName, as_json: o.AsJson = False, allow_pickle: o.Pickle 
         )
     console().print(table)
     for site, why in result.missing.items():
-        print_stderr(f"{site} cannot be told: {why}")
+        print_stderr(f"{site} is not available: {why}")
+
+
+# in the order of the work
+for command in (sites, harvest, train, page, interpret, measure, probe, split, compare):
+    app.command()(command)

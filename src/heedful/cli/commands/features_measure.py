@@ -1,4 +1,4 @@
-"""`heedful features measure`, `split` and `compare`: numbers about dictionaries, each beside its controls."""
+"""`heedful features measure`, `split` and `compare`: numbers about SAEs, each with its controls."""
 
 from __future__ import annotations
 
@@ -20,21 +20,25 @@ from heedful.core.errors import HeedfulError
 
 SAE_HELP = "A folder written by heedful features train, or zoo:lm."
 Sae = Annotated[Path, o.argument(metavar="SAE", help=SAE_HELP)]
-Other = Annotated[Path, o.argument(metavar="OTHER", help="Another one.")]
-Saes = Annotated[list[Path], o.argument(metavar="SAE...", help="Two folders or more, from narrow to wide.")]
-SITE = "Where. Default: where the autoencoder was trained."
+Other = Annotated[Path, o.argument(metavar="OTHER", help="The second SAE.")]
+Saes = Annotated[
+    list[Path], o.argument(metavar="SAE...", help="Two or more SAE folders, from few to many features.")
+]
+SITE = "Layer and place. Default: where the SAE was trained."
 Site = Annotated[str | None, o.option(metavar="SITE", help=SITE)]
-Rows = Annotated[int | None, o.option(min=1, metavar="N", help="Stop after about N tokens. Default: all.")]
-LABEL = "Column of the labels, for classifiers. Default: the model's own answers."
+Rows = Annotated[
+    int | None, o.option(min=1, metavar="N", help="Stop after about N tokens. Default: all texts.")
+]
+LABEL = "Column with the true labels, for classifiers. Default: the model's own predictions."
 LabelColumn = Annotated[str | None, o.option(metavar="NAME", help=LABEL)]
-SEEDS = "Another autoencoder that differs in its seed alone; repeatable. Adds the noise of the seed."
+SEEDS = "Another SAE that differs in its seed only, to show how much the seed matters. Repeatable."
 Seeds = Annotated[list[Path] | None, o.option("--reseed", metavar="SAE", help=SEEDS)]
-ALIKE = "Least cosine of a feature and its parent."
+ALIKE = "Link two features if the cosine of their decoder vectors is at least this."
 Alike = Annotated[float, o.option(metavar="COSINE", help=ALIKE)]
-Trees = Annotated[int, o.option(min=1, metavar="N", help="How many of the largest trees are drawn.")]
-OTHER_MODEL = "Model of the second autoencoder, if it is another."
+Trees = Annotated[int, o.option(min=1, metavar="N", help="Draw the N largest trees.")]
+OTHER_MODEL = "Model of the second SAE, if it is another."
 OtherModel = Annotated[str | None, o.option(metavar="MODEL", help=OTHER_MODEL)]
-NEURONS = "Two sites whose units are compared beside, with a comma between. Default: neurons of the blocks."
+NEURONS = "Two sites whose neurons are compared, too, separated by a comma. Default: the neurons of the MLPs."
 Neurons = Annotated[str | None, o.option(metavar="SITE,SITE", help=NEURONS)]
 SHARES = ("explained", "dead", "dense")
 LEGEND = {
@@ -64,12 +68,15 @@ def measure(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Measure an autoencoder: sparsity, variance explained, and what the model loses with it inside.
+    """Measure the quality of an SAE.
+
+    It reports sparsity, explained variance, and how much worse the model gets when the SAE's output replaces
+    its activations.
 
     \b
     heedful features measure zoo:lm
     heedful features measure sae/ held-out.txt --model zoo:lm
-    heedful features measure sae/ reviews.csv --model zoo:sentiment --label-column label
+    heedful features measure sae/ texts.csv -m zoo:sentiment --label-column label
     heedful features measure sae-0/ held-out.txt --reseed sae-1/ --reseed sae-2/
     """
     silence_libraries()
@@ -140,7 +147,9 @@ def split(
     as_json: o.AsJson = False,
     verbose: o.Verbose = False,
 ) -> None:
-    """What features of a narrow autoencoder become in wider ones, matched by decoder cosine.
+    """Show how features split into finer ones in wider SAEs.
+
+    Features are linked by the cosine of their decoder vectors.
 
     \b
     heedful features split sae-512/ sae-2048/ sae-8192/ --html split.html
@@ -179,7 +188,9 @@ def compare(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Whether two autoencoders find the same features: the best correlation of each, over the same tokens.
+    """Test whether two SAEs find the same features.
+
+    For each feature it reports the best correlation with a feature of the other SAE, over the same tokens.
 
     \b
     heedful features compare sae-seed0/ sae-seed1/ held-out.txt --model zoo:lm

@@ -11,9 +11,11 @@ from heedful.cli.console import console, progress_bar, put_json, silence_librari
 from heedful.core.errors import HeedfulError
 from heedful.core.progress import Step
 
-File = Annotated[Path, o.argument(metavar="FILE", help="Texts with labels: .csv, .tsv, .jsonl or .parquet.")]
-LabelColumn = Annotated[str, o.option(metavar="NAME", help="Column of the labels.")]
-KS = "How many features the label is read from, with commas between."
+File = Annotated[
+    Path, o.argument(metavar="FILE", help="File with texts and labels: .csv, .tsv, .jsonl or .parquet.")
+]
+LabelColumn = Annotated[str, o.option(metavar="NAME", help="Column with the true labels.")]
+KS = "How many features the classifier may use. Several numbers: separate by commas."
 Ks = Annotated[str, o.option("-k", "--k", metavar="N,N", help=KS)]
 
 
@@ -32,13 +34,14 @@ def probe(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Read a label from the few features that tell it best, on texts that did not choose them.
+    """Test how well a few features predict a label.
 
-    Beside it: as many random features, as many raw coordinates, all coordinates, and the most frequent label.
+    The features are chosen on one part of the texts and tested on another. They are compared with as many
+    random features, as many raw coordinates, all coordinates, and the most frequent label.
 
     \b
     heedful features probe zoo:lm reviews.csv
-    heedful features probe sae/ reviews.csv --model zoo:sentiment -k 1,5,20 --json
+    heedful features probe sae/ reviews.csv -m zoo:sentiment -k 1,5,20 --json
     """
     silence_libraries()
     import heedful
@@ -70,7 +73,7 @@ def probe(
 def _counts(words: str) -> tuple[int, ...]:
     numbers = tuple(int(word) for word in words.split(",") if word.strip().isdigit())
     if not numbers or len(numbers) != len(words.split(",")) or min(numbers) < 1:
-        raise HeedfulError(f"-k {words}: not numbers of features", fix="Give, say, -k 1,2,5")
+        raise HeedfulError(f"-k {words}: not numbers of features", fix="For example: -k 1,2,5")
     return numbers
 
 

@@ -19,34 +19,36 @@ from heedful.cli.console import (
 from heedful.core.errors import HeedfulError
 from heedful.core.numbers import duration
 
-SAE_HELP = "An autoencoder written by heedful features train, SAELens or dictionary-learning; or zoo:lm."
+SAE_HELP = "Folder of an SAE made by heedful features train, SAELens or dictionary-learning; or zoo:lm."
 Folder = Annotated[Path, o.argument(metavar="SAE", help=SAE_HELP)]
 Named = Annotated[
     list[str] | None,
-    o.option("--feature", metavar="N,...", help="Which features; repeatable. Default: by rule."),
+    o.option("--feature", metavar="N,...", help="Feature numbers. Repeatable. Default: chosen for you."),
 ]
-CHOOSE = "random:N, most-active:N, strongest:N, spread:N or any:N."
+CHOOSE = "How features are chosen: random:N, most-active:N, strongest:N, spread:N or any:N."
 Choose = Annotated[str, o.option(metavar="RULE", help=CHOOSE)]
-Own = Annotated[
-    list[str] | None, o.option("--text", metavar="TEXT", help="Your own text on the page; repeatable.")
+Own = Annotated[list[str] | None, o.option("--text", metavar="TEXT", help="Also show this text. Repeatable.")]
+Page = Annotated[Path, o.option("--html", metavar="FILE", help="Write the report to this HTML file.")]
+Examples = Annotated[int, o.option(min=1, help="Examples with the highest activation, per feature.")]
+Quantiles = Annotated[int, o.option(min=1, help="Also show examples from so many levels of activation.")]
+Rows = Annotated[
+    int | None, o.option(min=1, metavar="N", help="Stop after about N tokens. Default: all texts.")
 ]
-Page = Annotated[Path, o.option("--html", metavar="FILE", help="The page.")]
-Examples = Annotated[int, o.option(min=1, help="Strongest examples of a feature.")]
-Quantiles = Annotated[int, o.option(min=1, help="Parts of its activations that examples are drawn from.")]
-Rows = Annotated[int | None, o.option(min=1, metavar="N", help="Read N tokens. Default: all texts.")]
-Site = Annotated[str | None, o.option(metavar="SITE", help="Where. Default: what it was trained on.")]
-Count = Annotated[int, o.option("--features", min=1, metavar="N", help="How many, drawn at random.")]
+Site = Annotated[
+    str | None, o.option(metavar="SITE", help="Layer and place. Default: where the SAE was trained.")
+]
+Count = Annotated[
+    int, o.option("--features", min=1, metavar="N", help="Number of features, drawn at random.")
+]
 Llm = Annotated[
-    bool, o.option("--llm", help="Ask the language model at HEEDFUL_LLM_URL: texts are sent there.")
+    bool, o.option("--llm", help="Use the language model at HEEDFUL_LLM_URL. Texts are sent there.")
 ]
-LlmModel = Annotated[str | None, o.option(metavar="NAME", help="--llm: which of its models.")]
-Cache = Annotated[Path, o.option("--cache", metavar="FOLDER", help="--llm: answers are kept here.")]
+LlmModel = Annotated[str | None, o.option(metavar="NAME", help="--llm: name of the model there.")]
+Cache = Annotated[Path, o.option("--cache", metavar="FOLDER", help="--llm: folder that keeps the answers.")]
 Held = Annotated[
-    int | None, o.option(min=1, help="Held-out firings of each quantile. Default: 5, with --llm 1.")
+    int | None, o.option(min=1, help="Held-out examples per level of activation. Default: 5, with --llm 1.")
 ]
-Dry = Annotated[
-    bool, o.option("--dry-run", help="--llm: show what would be sent, and how much; send nothing.")
-]
+Dry = Annotated[bool, o.option("--dry-run", help="--llm: only show what would be sent.")]
 
 
 def page(
@@ -68,12 +70,12 @@ def page(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Write one page about a few features: what they fire on, what they do, what they seem to mean.
+    """Write a report on features: when they are active, what they do.
 
     \b
     heedful features page zoo:lm --choose random:10 --html page.html
-    heedful features page sae/ speeches.txt --model zoo:lm --choose random:10 --html page.html
-    heedful features page sae/ speeches.txt --feature 3,17 --text "We the people" --html page.html
+    heedful features page sae/ speeches.txt --choose random:10 --html page.html
+    heedful features page sae/ speeches.txt --feature 3 --text "We" --html a.html
     """
     silence_libraries()
     from heedful.features.reading.feature_pages import feature_pages
@@ -125,15 +127,18 @@ def interpret(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Say what features fire on, and score it on texts it was not made from, beside two controls.
+    """Describe in words when features are active, and score that.
+
+    The description is scored on texts it was not made from, and compared with two controls.
 
     \b
     heedful features interpret zoo:lm --features 50
     heedful features interpret sae/ speeches.txt --model zoo:lm --features 50
     heedful features interpret sae/ speeches.txt --llm --llm-model NAME --dry-run
-    HEEDFUL_LLM_URL=http://localhost:8000/v1 heedful features interpret sae/ a.txt --llm --llm-model NAME
 
-    Rules by default: nothing leaves the machine. --llm sends texts to HEEDFUL_LLM_URL (key: HEEDFUL_LLM_KEY).
+    By default simple rules write the descriptions and nothing leaves the machine. --llm sends texts to the
+    server in the environment variable HEEDFUL_LLM_URL, for example http://localhost:8000/v1 (key:
+    HEEDFUL_LLM_KEY).
     """
     silence_libraries()
     from heedful.features.interpretation.interpret import HELD_OUT_FIRINGS
@@ -179,7 +184,7 @@ def interpret(
     if chat is not None:
         print_stderr(f"{chat.model}: {chat.cost}")
         if chat.cost.unread:
-            print_stderr(f"{chat.cost.unread:,} answers could not be read and count as silent everywhere")
+            print_stderr(f"{chat.cost.unread:,} answers could not be read and count as never active")
 
 
 def opened(
@@ -204,7 +209,7 @@ def numbered(given: list[str] | None) -> list[int] | None:
     wrong = [part for part in parts if not (part.isascii() and part.isdigit())]
     if wrong or not parts:
         raise HeedfulError(
-            f"{wrong[0]!r} is no feature" if wrong else "no feature is named", fix="Use --feature 3,17"
+            f"{wrong[0]!r} is not a feature" if wrong else "no feature is named", fix="Use --feature 3,17"
         )
     return [int(part) for part in parts]
 

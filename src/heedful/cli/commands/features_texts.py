@@ -1,4 +1,4 @@
-"""Texts that features are read and measured on: a file, or those that come with a dictionary of the zoo."""
+"""Texts that features are read and measured on: a file, or those that come with an SAE of the zoo."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 from heedful.cli import options as o
 from heedful.core.errors import HeedfulError
 
-TEXTS = ".txt, .csv, .tsv, .jsonl, .parquet; zoo:lm for its held-out speeches, the default with SAE zoo:lm."
+TEXTS = "File: .txt, .csv, .tsv, .jsonl or .parquet. Default with the SAE zoo:lm: its held-out speeches."
 TextsOrZoo = Annotated[Path | None, o.argument(metavar="[TEXTS]", help=TEXTS, show_default=False)]
 
 

@@ -25,31 +25,33 @@ from heedful.core.progress import Report, Step
 
 Kind = Literal["relu", "relu-tied", "topk", "batchtopk", "jumprelu", "matryoshka"]
 ActivationStore = Annotated[
-    Path, o.argument(metavar="ACTS", help="A store written by heedful features harvest.")
+    Path, o.argument(metavar="ACTS", help="Folder written by heedful features harvest.")
 ]
-Out = Annotated[Path, o.option(metavar="FOLDER", help="For the autoencoder and its checkpoints.")]
-WIDTH = "How many features. Default: eight per dimension, at most one per 16 rows."
+Out = Annotated[Path, o.option(metavar="FOLDER", help="Folder for the SAE and its checkpoints.")]
+WIDTH = "Number of features. Default: eight per dimension, at most one per 16 activations."
 Width = Annotated[int | None, o.option(min=1, help=WIDTH)]
-Kinds = Annotated[Kind, o.option(help="The architecture.")]
-Steps = Annotated[int | None, o.option(min=1, help="Default: four times through the store, at least 4,000.")]
-BATCH = "Activations per step. Default: 1,024, or 4,096 of a store with more than a million."
+Kinds = Annotated[Kind, o.option(help="Architecture of the SAE.")]
+Steps = Annotated[
+    int | None, o.option(min=1, help="Training steps. Default: four passes over the data, at least 4,000.")
+]
+BATCH = "Activations per step. Default: 1,024; with more than a million activations 4,096."
 Batch = Annotated[int | None, o.option(min=1, help=BATCH)]
-ACTIVE = "Active features: topk, batchtopk, matryoshka. Default: measured by a pilot."
+ACTIVE = "topk, batchtopk, matryoshka: active features per token. Default: chosen by a short pilot run."
 K = Annotated[int | None, o.option("--k", min=1, help=ACTIVE)]
 LR = (
     "Learning rate. Default: 4e-4 * 4096 / width, at most 5e-3; from width 4,096 on "
     "2e-4 / sqrt(width / 2^14)."
 )
 Lr = Annotated[float | None, o.option(help=LR)]
-LAMBDA = "Weight of the sparsity penalty: relu, relu-tied, jumprelu. Default: measured by a pilot."
+LAMBDA = "relu, relu-tied, jumprelu: weight of the sparsity penalty. Default: chosen by a short pilot run."
 Lambda = Annotated[float | None, o.option("--lambda", min=0, help=LAMBDA)]
-Resume = Annotated[bool, o.option("--resume", help="Go on from the last checkpoint in the folder.")]
+Resume = Annotated[bool, o.option("--resume", help="Resume from the last checkpoint in the folder.")]
 Keep = Annotated[int, o.option(min=1, metavar="STEPS", help="Steps between checkpoints.")]
-LOOK = "Texts on which three features are shown at every checkpoint, while it trains."
+LOOK = "Show three features on these texts at every checkpoint."
 Look = Annotated[Path | None, o.option("--look", metavar="TEXTS", help=LOOK)]
-LOOKS = "--look: the model. Default: the one the store was harvested from."
+LOOKS = "--look: the model. Default: the one the activations come from."
 LookModel = Annotated[str | None, o.option("--model", metavar="MODEL", help=LOOKS)]
-Threads = Annotated[int | None, o.option(min=1, help="Processor threads. Default: torch's.")]
+Threads = Annotated[int | None, o.option(min=1, help="CPU threads. Default: chosen by torch.")]
 
 
 def train(
@@ -71,17 +73,17 @@ def train(
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
 ) -> None:
-    """Train a sparse autoencoder; killed, it goes on with --resume as if it had never stopped.
+    """Train a sparse autoencoder (SAE) on stored activations.
 
     \b
     heedful features train acts/ --kind topk --out sae/
     heedful features train acts/ --kind topk --out sae/ --resume
-    heedful features train acts/ --width 2048 --kind relu --lambda 3 --steps 20000 --out sae/
-    heedful features train acts/ --kind topk --out sae/ --look speeches.txt --keep 200
-    torchrun --nproc-per-node 2 -m heedful features train acts/ --kind batchtopk --out sae/
+    heedful features train acts/ --width 2048 --kind relu --lambda 3 --out sae/
+    heedful features train acts/ --kind topk --out sae/ --look speeches.txt
 
-    Without --k or --lambda a short pilot measures how sparse the activations are, and says what it chose.
-    All kinds but relu keep decoders at length one; relu weighs its penalty by the length.
+    If it is interrupted, --resume continues from the last checkpoint with the same result. Without --k or
+    --lambda a short pilot run measures how sparse the activations are and chooses it. On several GPUs or
+    machines, start it with torchrun -m heedful features train.
     """
     silence_libraries()
     import torch
@@ -165,7 +167,7 @@ def _looking(store: Any, texts: Path | None, name: str | None, seed: int) -> Any
         )
 
     def tell(step: int, lines: list[str]) -> None:
-        print_stderr(f"step {step:,}, an early look:")
+        print_stderr(f"step {step:,}, three features so far:")
         for one in lines:
             from heedful.reports.visible import visible
 
@@ -210,5 +212,5 @@ def _put(sae: Any, told: list[dict[str, Any]], out: Path, seconds: float, as_jso
     console().print(table)
     observed = sae.config.source["maxima_rows"]
     print_stderr(
-        f"on the last batch; maxima of features over {observed:,} rows; in {out}, {duration(seconds)}"
+        f"on the last batch; maxima of features over {observed:,} activations; in {out}, {duration(seconds)}"
     )

@@ -31,16 +31,17 @@ def generate(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Continue a text with a language model, and say why it wrote what it wrote.
+    """Continue a text, and explain each token the model wrote.
 
     \b
     heedful generate "Once upon a time"
     heedful generate "Once upon a time" --strategy top-p --top-p 0.8 --seed 3
     heedful generate "Once upon a time" --all
-    heedful generate "Once upon a time" --why grad-x-input --why occlusion --max-new-tokens 8
-    heedful generate "Once upon a time" --why lime --unit token --operator pad --budget 200 --max-new-tokens 2
+    heedful generate "Once upon a time" --why occlusion --max-new-tokens 8
+    heedful generate "Once upon" --why lime --budget 200 --max-new-tokens 2
 
-    With --why, Ctrl-C shows the tokens that are explained.
+    --why explains every token, so it takes as long as one heedful explain per token. Ctrl-C shows the tokens
+    that are explained so far.
     """
     text = read_text(prompt, "prompt")
     silence_libraries()

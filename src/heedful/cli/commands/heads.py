@@ -20,21 +20,21 @@ app = typer.Typer(rich_markup_mode=None)
 app.command()(heads_ablation.importance)
 app.command()(heads_ablation.prune)
 
-Period = Annotated[int, o.option(min=3, help="Tokens of the text that is repeated.")]
-Draws = Annotated[int, o.option(min=2, help="How many random texts.")]
-MARGIN = "Least attention beyond the control that names a head."
+Period = Annotated[int, o.option(min=3, help="Length of the repeated random text, in tokens.")]
+Draws = Annotated[int, o.option(min=2, help="Number of random texts.")]
+MARGIN = "Call it an induction head if its attention exceeds the control by this much."
 Margin = Annotated[float, o.option(min=0, max=1, help=MARGIN)]
-File = Annotated[Path, o.argument(metavar="FILE.conllu", help="Dependency trees, in CoNLL-U.")]
-LEAST = "Fewest examples of a relation; published comparisons use 100."
+File = Annotated[Path, o.argument(metavar="FILE.conllu", help="File with dependency trees (CoNLL-U).")]
+LEAST = "Ignore relations with fewer than N examples. Published comparisons use 100."
 Least = Annotated[int, o.option(min=1, metavar="N", help=LEAST)]
-TEMPLATES = "Columns template, a, b, pronoun_1, pronoun_2. Default: a file of heedful's own."
+TEMPLATES = "CSV with the columns template, a, b, pronoun_1, pronoun_2. Default: templates of heedful."
 Templates = Annotated[Path | None, o.option(metavar="FILE.csv", help=TEMPLATES)]
-AsCsv = Annotated[bool, o.option("--csv", help="Print CSV: one line per head, or a relation.")]
+AsCsv = Annotated[bool, o.option("--csv", help="Print CSV: one line per head or relation.")]
 
 
 @app.callback()
 def start() -> None:
-    """What heads do: copy from before, follow syntax, tie pronouns to people; what they are worth.
+    """Measure what attention heads do and how much they matter.
 
     \b
     heedful heads importance reviews.csv --label-column label
@@ -59,7 +59,10 @@ def induction(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Find heads that look back at what followed the same token, on random tokens read twice.
+    """Find induction heads.
+
+    When a token appears again, an induction head looks at what followed it before. Measured on random tokens
+    that are repeated.
 
     \b
     heedful heads induction --model zoo:lm
@@ -88,7 +91,9 @@ def syntax(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Compare every head with the dependencies of a treebank, and with the best fixed offset.
+    """Find heads that follow syntax, such as verb to object.
+
+    Each head is compared with the best fixed offset (for example, always the previous word).
 
     \b
     heedful heads syntax sentences.conllu --model zoo:sentiment
@@ -119,13 +124,15 @@ def bias(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """See at whom heads look from a pronoun, and whether that moves with the pronoun or the place.
+    """Find heads that link pronouns to people.
+
+    It reports whether a head's attention follows the pronoun or only the position in the sentence.
 
     \b
     heedful heads bias --model zoo:lm
     heedful heads bias --model zoo:lm --templates pairs.csv --csv
 
-    A template is "The {a} asked the {b} a question because {pronoun}"; a and b are words, the pronouns too.
+    A template is a sentence such as "The {a} asked the {b} a question because {pronoun}".
     """
     how = form(as_json, as_csv)
     silence_libraries()

@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from heedful.heads.ablation.ablate_text import AblationResult
     from heedful.models.adapter import TokenModel
 
-LABELS = "Column of what they are, or of the answers. Default: the model's own answers."
+LABELS = "Column with the true labels, or answers. Default: the model's own predictions."
 LabelColumn = Annotated[str | None, o.option(metavar="NAME", help=LABELS)]
-HOW = "What stands for a head's output: 0, its mean over the texts, or its values mixed evenly."
+HOW = "Replace a head's output by 0, by its mean over the texts, or by uniform attention."
 How = Annotated[Literal["zero", "mean", "uniform"], o.option("--how", help=HOW)]
-Level = Annotated[Literal["head", "layer"], o.option(help="What is removed as one piece.")]
-METRIC = "log-probability, accuracy, agreement or log-likelihood. Default: the first the model has."
+Level = Annotated[Literal["head", "layer"], o.option(help="Switch off single heads, or whole layers.")]
+METRIC = "log-probability, accuracy, agreement or log-likelihood. Default: the first that fits the model."
 Metric = Annotated[str | None, o.option(metavar="NAME", help=METRIC)]
-Limit = Annotated[int | None, o.option(min=1, metavar="N", help="Read the first N rows only.")]
-GRADIENT = "Also the estimate by gradients, one pass a text."
+GRADIENT = "Also estimate the importance from gradients: one pass per text."
 Gradient = Annotated[bool, o.option("--gradient/--no-gradient", help=GRADIENT)]
-SHORTLIST = "Heads tried at each step: those missed least when last tried. 0: all."
+SHORTLIST = "Heads tried at each step: the K that mattered least before. 0: all."
 Shortlist = Annotated[int, o.option(min=0, metavar="K", help=SHORTLIST)]
-Steps = Annotated[int | None, o.option(min=1, metavar="N", help="How many go. Default: all.")]
-Draws = Annotated[int, o.option(min=1, help="Random orders, the control.")]
-AsCsv = Annotated[bool, o.option("--csv", help="Print CSV: one line per head, or a step.")]
-Long = Annotated[Literal["error", "truncate"], o.option(help="A text too long: leave it out, or cut it.")]
+Steps = Annotated[
+    int | None, o.option(min=1, metavar="N", help="How many heads to switch off. Default: all.")
+]
+Draws = Annotated[int, o.option(min=1, help="Random orders of heads, to compare with.")]
+AsCsv = Annotated[bool, o.option("--csv", help="Print CSV: one line per head or step.")]
 
 
 def importance(
@@ -44,9 +44,9 @@ def importance(
     level: Level = "head",
     metric: Metric = None,
     gradient: Gradient = True,
-    limit: Limit = None,
+    limit: o.FirstTexts = None,
     seed: o.Seed = 0,
-    long: Long = "truncate",
+    long: o.SkipOrCut = "truncate",
     html: o.Html = None,
     as_json: o.AsJson = False,
     as_csv: AsCsv = False,
@@ -54,16 +54,16 @@ def importance(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Remove every head in turn and see how far the task metric falls, or rises.
+    """Measure how much worse the model gets without each head.
 
     \b
     heedful heads importance reviews.csv --label-column label --limit 100
-    heedful heads importance reviews.csv --label-column label --how uniform --level layer
+    heedful heads importance reviews.csv --how uniform --level layer
     heedful heads importance sentences.csv --model zoo:lm --csv
 
-    Heads are named layer.head, both counted from 0; cross:1.0 is one of an encoder-decoder's cross-attention.
-    A classifier needs labels to show harm; without them, the change of its own answers is measured.
-    A language model is measured on the tokens of the texts.
+    Heads are named layer.head, both counted from 0; cross:1.0 is a head of the cross-attention. Give a
+    classifier labels; without them, the change of its own predictions is measured. A language model is
+    measured on the tokens of the texts. Cost: one pass over the texts per head.
     """
     shape = form(as_json, as_csv)
     silence_libraries()
@@ -100,9 +100,9 @@ def prune(
     shortlist: Shortlist = 8,
     steps: Steps = None,
     draws: Draws = 10,
-    limit: Limit = None,
+    limit: o.FirstTexts = None,
     seed: o.Seed = 0,
-    long: Long = "truncate",
+    long: o.SkipOrCut = "truncate",
     html: o.Html = None,
     as_json: o.AsJson = False,
     as_csv: AsCsv = False,
@@ -110,15 +110,18 @@ def prune(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Take heads away one after another, the least missed first, and see how long the model stands it.
+    """Find out how many heads the model can lose.
+
+    Heads are switched off one after another, the least important first.
 
     \b
     heedful heads prune reviews.csv --label-column label --limit 100
-    heedful heads prune reviews.csv --label-column label --shortlist 0 --steps 8 --csv
+    heedful heads prune reviews.csv --label-column label --shortlist 0 --steps 8
     heedful heads prune sentences.csv --model zoo:lm --steps 12
 
-    Half of the texts choose the heads, the other half measures what is lost: measured on the texts that
-    chose, the loss would look too small. Beside it: the order of single-head importance, and random orders.
+    Half of the texts choose the heads and the other half measures the loss: on the texts that chose, the loss
+    would look too small. The order is compared with that of single-head importance and with random
+    orders. Cost: about --shortlist passes over the texts per head.
     """
     shape = form(as_json, as_csv)
     silence_libraries()
@@ -160,7 +163,7 @@ def read(
             texts.append(row.text)
             labels.append(row.label)
         else:
-            left.append(f"row {row.number} was left out: {row.broken or 'there is no text'}")
+            left.append(f"row {row.number} was skipped: {row.broken or 'there is no text'}")
     if not texts:
         raise HeedfulError(f"{file.name} has no text that can be read", left[0] if left else "")
     return texts, labels if label_column is not None else None, left

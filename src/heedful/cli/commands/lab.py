@@ -17,17 +17,19 @@ if TYPE_CHECKING:
     from heedful.labs.human_study.answers import AnswerFile
 
 app = typer.Typer(rich_markup_mode=None)
-Name = Annotated[str, o.argument(metavar="NAME", help="A name of heedful lab list.")]
-Fast = Annotated[bool, o.option("--fast", help="A smaller run, about a minute at most on a free core.")]
-Port = Annotated[int, o.option(min=0, max=65535, help="Of this machine; 0 finds a free one.")]
-Database = Annotated[Path, o.option(metavar="FILE", help="SQLite file of the answers.")]
-Results = Annotated[bool, o.option("--results", help="Tell what was answered so far, and end.")]
-Out = Annotated[Path | None, o.option(metavar="FOLDER", help="For the report, its numbers and its figures.")]
+Name = Annotated[str, o.argument(metavar="NAME", help="A name from heedful lab list.")]
+Fast = Annotated[bool, o.option("--fast", help="A smaller run: at most about a minute.")]
+Port = Annotated[int, o.option(min=0, max=65535, help="Port of the web page. 0: any free one.")]
+Database = Annotated[Path, o.option(metavar="FILE", help="SQLite file for the answers.")]
+Results = Annotated[bool, o.option("--results", help="Print the answers so far, and exit.")]
+Out = Annotated[
+    Path | None, o.option(metavar="FOLDER", help="Save the report, its numbers and figures here.")
+]
 
 
 @app.callback()
 def start() -> None:
-    """Experiments and theorems of the field, run in minutes: see them hold, or fail.
+    """Run published experiments and theorems, and check their claims.
 
     \b
     heedful lab list
@@ -37,7 +39,7 @@ def start() -> None:
 
 @app.command("list")
 def show(as_json: o.AsJson = False) -> None:
-    """List the labs, and about how long each takes.
+    """List the labs, and how many minutes each takes.
 
     \b
     heedful lab list
@@ -68,29 +70,31 @@ def run(
     out: Out = None,
     html: o.Html = None,
     as_json: o.AsJson = False,
+    verbose: o.Verbose = False,
     quiet: o.Quiet = False,
 ) -> None:
-    """Run a lab. Exit code 1 when one of its claims fails.
+    """Run a lab and check its claims. The exit code is 1 if one fails.
 
     \b
     heedful lab run superposition --fast
-    heedful lab run superposition --fast --seed 1 --out lab/ --html lab.html
+    heedful lab run superposition --fast --seed 1 --out lab/ --html a.html
     heedful lab run superposition --fast --json
 
-    Another seed changes the digits; how often it changes a conclusion is in docs/labs/index.md.
+    Each lab takes some minutes: see heedful lab list. Another seed gives slightly other numbers;
+    docs/labs/index.md says how often it changes a conclusion.
     """
     silence_libraries()
     from heedful.labs.base.registry import run_lab
-    from heedful.reports import lab_page, lab_terminal
+    from heedful.reports import terminal
 
     with progress_bar(f"lab {name}", quiet) as say:
         report = run_lab(name, fast=fast, seed=seed, out=out, progress=say)
     if html:
-        write(html, lab_page.page(report))
+        write(html, report.page())
     if as_json:
         put_json(report.to_dict())
     else:
-        lab_terminal.show(report, console())
+        terminal.show(report.document(), console(), verbose, more=o.MORE)
     if not quiet:
         for written in (out, html):
             if written:
@@ -109,14 +113,15 @@ def study(
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
 ) -> None:
-    """Let people take the test of a lab, on a page of this machine. Ctrl-C ends it; answers are kept.
+    """Run a lab's test with people, on a web page.
 
     \b
     heedful lab study choose-the-classifier --database answers.sqlite
     heedful lab study choose-the-classifier --database answers.sqlite --port 0
-    heedful lab study choose-the-classifier --database answers.sqlite --results --json
+    heedful lab study choose-the-classifier --database answers.sqlite --results
 
-    Nobody is asked who they are. The page works without scripts and answers to this machine alone.
+    The page can be reached from this machine only, works without scripts, and does not ask for names. Ctrl-C
+    stops it; the answers are kept.
     """
     silence_libraries()
     answers = _answers(name, database, seed, results)
@@ -127,14 +132,14 @@ def study(
         from heedful.labs.human_study import server as page
     except ModuleNotFoundError as error:
         raise HeedfulError(
-            "the page of a study needs FastAPI and uvicorn",
+            "the web page of a study needs FastAPI and uvicorn",
             f"no module {error.name}",
-            'pip install "heedful[serve]"',
+            'Type: pip install "heedful[serve]"',
         ) from None
     with page.listen(port) as at:
         with progress_bar(f"study {name}", quiet) as say:
             rounds = page.material(seed, say)
-        print_stderr(f"http://{HOST}:{at.getsockname()[1]}/  answers go to {answers.path}  (Ctrl-C to end)")
+        print_stderr(f"http://{HOST}:{at.getsockname()[1]}/  answers go to {answers.path}  (Ctrl-C stops it)")
         page.serve(page.application(rounds, answers), at)
 
 
@@ -142,7 +147,7 @@ def _answers(name: str, path: Path, seed: int, results: bool) -> AnswerFile:
     from heedful.labs.human_study.answers import STUDIES, AnswerFile
 
     if name not in STUDIES:
-        raise HeedfulError(f"the lab {name!r} has no study", fix=f"There is one of: {', '.join(STUDIES)}")
+        raise HeedfulError(f"the lab {name!r} has no study", fix=f"These have one: {', '.join(STUDIES)}")
     if results and not path.is_file():
         raise HeedfulError(f"there are no answers in {path}", fix="Run the study first, without --results")
     return AnswerFile(path, f"{name}, seed {seed}")

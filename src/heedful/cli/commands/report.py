@@ -11,13 +11,14 @@ from heedful.cli.console import (
 
 
 def report(run: o.Folder, html: o.Html = None, as_json: o.AsJson = False) -> None:
-    """Make the page of a saved explanation, audit, trial, lab, atlas, feature or steer; no model is needed.
+    """Write the HTML report of a saved run. The model is not needed.
 
     \b
-    heedful explain "the service is not bad" --save run/
+    heedful explain "the service is not bad" --out run/
     heedful report run/ --html why.html
 
-    Without --html the page is written into the run folder as report.html.
+    It opens folders written by explain, audit, trial, lab and serve. Without --html the report is written to
+    report.html in that folder.
     """
     from heedful.cli.console import opened
 

@@ -16,29 +16,27 @@ from heedful.core import defaults
 from heedful.core.errors import HeedfulError
 
 option, argument = typer.Option, typer.Argument
-MODELS = "Models that may be asked; none: zoo:sentiment and zoo:lm."
+MODELS = "Models to offer. Default: zoo:sentiment and zoo:lm."
 Models = Annotated[list[str] | None, argument(metavar="MODEL...", help=MODELS)]
-HOST = "Address to listen on. Any but this machine's own needs the token that is printed."
+HOST = "Address to listen on. Other addresses than this machine's own need the token that is printed."
 Host = Annotated[str, option(metavar="ADDRESS", help=HOST)]
-Port = Annotated[int, option(min=0, max=65535, help="0 takes any free one.")]
-RUNS = (
-    "Where results are stored and run folders (audits, labs, trials) are browsed; none: a temporary folder."
-)
+Port = Annotated[int, option(min=0, max=65535, help="Port. 0: any free one.")]
+RUNS = "Save results in this folder, and show the runs in it. Default: a temporary folder."
 Runs = Annotated[Path | None, option(metavar="FOLDER", help=RUNS)]
-TEMPORARY = "runs are kept until the server stops; to keep them: heedful serve --runs FOLDER"
-ROOT = "A folder of model folders, which --allow-load may load by name."
+TEMPORARY = "results are deleted when the server stops; to keep them: heedful serve --runs FOLDER"
+ROOT = "Folder with model folders, which users may load with --allow-load."
 Root = Annotated[Path | None, option("--models", metavar="DIR", help=ROOT)]
-ALLOW = "Clients may load other models that are on this machine."
+ALLOW = "Allow users of the page to load other models from this machine."
 Allow = Annotated[bool, option("--allow-load", help=ALLOW)]
-SAES = "A dictionary of features: FOLDER, or MODEL=FOLDER; repeatable."
+SAES = "SAE whose features are shown: FOLDER, or MODEL=FOLDER. Repeatable."
 Saes = Annotated[list[str] | None, option("--sae", metavar="FOLDER", help=SAES)]
-TEXTS = "Texts on which features are read: FILE, or MODEL=FILE; repeatable."
+TEXTS = "Texts that show what features mean: FILE, or MODEL=FILE. Repeatable."
 Texts = Annotated[list[str] | None, option("--texts", metavar="FILE", help=TEXTS)]
-NAMES = "A host name by which the server is also reached; repeatable."
+NAMES = "Another host name of this server. Repeatable."
 Names = Annotated[list[str] | None, option("--name", metavar="HOST", help=NAMES)]
-TOKEN = "Read the token from the environment variable HEEDFUL_TOKEN, or make one: also on this machine."
+TOKEN = "Require a token on this machine, too: the environment variable HEEDFUL_TOKEN, or a new one."
 Token = Annotated[bool, option("--token", help=TOKEN)]
-Browser = Annotated[bool, option("--open", help="Open the page in a browser.")]
+Browser = Annotated[bool, option("--open", help="Open the web page in a browser.")]
 SHORTEST = 16  # characters of a token somebody chose
 
 
@@ -56,17 +54,17 @@ def serve(
     browser: Browser = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """A page on this machine: explain, weigh, try, look inside, steer, browse runs.
+    """Open a web page to explain texts, edit them and steer.
 
     \b
     heedful serve
     heedful serve zoo:sentiment --port 9000 --runs runs/
-    heedful serve ./my-model --sae ./my-dictionary --texts texts.txt
+    heedful serve ./my-model --sae ./my-sae --texts texts.txt
     heedful serve zoo:lm --host 0.0.0.0
 
-    Ctrl-C ends it. With --runs, results are kept as run folders, which heedful report opens; without, they go
-    when the server stops. On any address but this machine's own, a token is needed: it is part of the link
-    that is printed.
+    The page runs on this machine; nothing is sent elsewhere. Ctrl-C stops it. With --runs, results are saved
+    as run folders, which heedful report opens. With another --host, a token is required: it is part of the
+    printed link.
     """
     silence_libraries()
     try:
@@ -75,7 +73,9 @@ def serve(
         from heedful.server.security import new_token
     except ImportError as error:
         raise HeedfulError(
-            "the page needs packages that are not installed", str(error), "Type: pip install 'heedful[serve]'"
+            "the web page needs packages that are not installed",
+            str(error),
+            "Type: pip install 'heedful[serve]'",
         ) from None
     given = list(dict.fromkeys(models or defaults.SERVED_MODELS))
     config = app.ServerConfig(
@@ -100,7 +100,7 @@ def serve(
 
 def _exit_at_once() -> None:
     """A call of the model does not end: leave without taking the interpreter down, which would abort."""
-    print_stderr("a job did not end in time and is left")
+    print_stderr("a job did not finish in time and was abandoned")
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
@@ -116,8 +116,8 @@ def _token(wanted: bool) -> str | None:
         len(result) < SHORTEST or not result.isascii() or not result.isprintable() or " " in result
     ):
         raise HeedfulError(
-            "HEEDFUL_TOKEN is no good token",
-            f"it needs {SHORTEST} printable characters",
+            "HEEDFUL_TOKEN cannot be used as a token",
+            f"it needs at least {SHORTEST} printable ASCII characters and no spaces",
             "Choose a longer one",
         )
     return result or secrets.token_urlsafe(32)

@@ -22,27 +22,32 @@ if TYPE_CHECKING:
 
 option = o.option
 OWN = "zoo:lm"  # the model that brings a dictionary
-SAE = "FOLDER of a trained autoencoder, or zoo:lm, which is the default for zoo:lm."
+SAE = "Folder of a trained SAE, or zoo:lm. Default with the model zoo:lm: its SAE."
 SaeFolder = Annotated[Path | None, option("--sae", metavar="FOLDER", help=SAE)]
-FEATURE = 'A feature and its value: 268=5x (of its maximum), 268=3, 268=+2, 268=0, "268=2x own"; repeatable.'
-Features = Annotated[list[str] | None, option("--feature", "-f", metavar="N=VALUE", help=FEATURE)]
-POSITIONS = "all, last, or places separated by commas."
-Positions = Annotated[str, option(metavar="WHERE", help=POSITIONS)]
-TEXTS = "Texts, one per line, on which maxima (for 5x) and the difference of means beside are measured."
-Texts = Annotated[Path | None, option("--texts", metavar="FILE", help=TEXTS)]
-SWEEP = "Strengths separated by commas, such as 0,1x,2x,5x,10x: a table instead of one text."
-Sweep = Annotated[str | None, option("--sweep", metavar="VALUES", help=SWEEP)]
-PROMPTS = "More prompts, one per line, for --sweep: intervals are over prompts."
-Prompts = Annotated[Path | None, option("--prompts", metavar="FILE", help=PROMPTS)]
-TOWARDS = (
-    "Texts, one per line: steer by a difference of means, from --away to here; with --sweep, the baseline."
+FEATURE = (
+    "Feature and new value: 268=5x (5 times its maximum), 268=3, 268=+2 (add 2), 268=0, "
+    "'268=2x own' (twice its value at each token). Repeatable."
 )
+Features = Annotated[list[str] | None, option("--feature", "-f", metavar="N=VALUE", help=FEATURE)]
+POSITIONS = "Tokens to steer: all, last, or positions separated by commas."
+Positions = Annotated[str, option(metavar="WHERE", help=POSITIONS)]
+TEXTS = "Texts, one per line, to measure maxima (for 5x) and the difference of means."
+Texts = Annotated[Path | None, option("--texts", metavar="FILE", help=TEXTS)]
+SWEEP = "Try several values, separated by commas (0,1x,2x,5x), and print a table."
+Sweep = Annotated[str | None, option("--sweep", metavar="VALUES", help=SWEEP)]
+PROMPTS = "--sweep: more prompts, one per line. Intervals are over prompts."
+Prompts = Annotated[Path | None, option("--prompts", metavar="FILE", help=PROMPTS)]
+TOWARDS = "Texts, one per line: steer from the mean of --away to the mean of these. --sweep: the baseline."
 Towards = Annotated[Path | None, option("--towards", metavar="FILE", help=TOWARDS)]
-Away = Annotated[Path | None, option("--away", metavar="FILE", help="Texts of the other side, one per line.")]
-STRENGTH = "How many times the difference of means is added."
+Away = Annotated[
+    Path | None, option("--away", metavar="FILE", help="Texts to steer away from, one per line.")
+]
+STRENGTH = "Factor for the difference of means."
 Strength = Annotated[float, option(help=STRENGTH)]
-Site = Annotated[str | None, option(metavar="SITE", help="Where. Default: what the autoencoder says.")]
-THRESHOLD = "--sweep: a feature fires on a token above this."
+Site = Annotated[
+    str | None, option(metavar="SITE", help="Layer and place to steer. Default: that of the SAE.")
+]
+THRESHOLD = "--sweep: count a feature as active above this value."
 Threshold = Annotated[float, option(min=0.0, help=THRESHOLD)]
 
 
@@ -69,24 +74,25 @@ def steer(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Set features of a dictionary while a model writes: before | after.
+    """Change features of an SAE while the model writes, and compare.
 
     \b
     heedful steer "The basic things expected by" --sae zoo:lm --feature 268=1x
-    heedful steer "The state of the union is" --sae sae/ --feature 268=5x --texts speeches.txt
-    heedful steer "The state of the union is" --sae sae/ --feature 268=30 --feature 3=0 --positions last
-    heedful steer "We must" --sae sae/ --feature 268=0 --sweep 1x,5x,10x --texts speeches.txt --html it.html
-    heedful steer "We must" --towards war.txt --away peace.txt --site blocks.1.resid --strength 2
+    heedful steer "The union is" --sae sae/ -f 268=5x --texts speeches.txt
+    heedful steer "The union is" --sae sae/ -f 268=30 -f 3=0 --positions last
+    heedful steer "We must" --sae sae/ -f 268=0 --sweep 1x,5x --texts speeches.txt
+    heedful steer "We" --towards war.txt --away peace.txt --site blocks.1.resid
 
-    Beside every steer by features stands a difference of means of the same size: from --away to --towards,
-    or of the features' own firings on --texts (zoo:lm brings its own). With --sweep the first --feature is
-    set to each strength, beside a random direction, too; texts are judged by the unsteered model.
+    It shows the text without and with steering. Each feature steer is compared with a difference-of-means
+    vector of the same norm: from --away to --towards, or between tokens of --texts where the feature is
+    active and where it is not (zoo:lm brings its own texts). --sweep sets the first --feature to each value
+    and also compares with a random direction; the model without steering rates the texts.
     """
     text = read_text(prompt, "prompt")
     if sae is None and feature and model == OWN:
         sae = Path(OWN)
         if not quiet:
-            print_stderr(f"no --sae: features of the dictionary that comes with {OWN}")
+            print_stderr(f"no --sae: using the SAE that comes with {OWN}")
     wish: dict[str, Any] = {
         "model": model,
         "sae": sae,
@@ -153,7 +159,7 @@ def _lines(path: Path | None) -> list[str]:
         ) from None
     results = [line.strip() for line in lines if line.strip()]
     if not results:
-        raise HeedfulError(f"{path} holds no text")
+        raise HeedfulError(f"{path} contains no text")
     return results
 
 
@@ -173,16 +179,18 @@ def _check(wish: dict[str, Any]) -> None:
     if (wish["towards"] is None) != (wish["away"] is None):
         raise HeedfulError("--towards and --away go together", fix="Give a file of texts to each")
     if wish["sae"] is None and wish["towards"] is None:
-        fix = f"Give --sae {OWN} --feature 268=1x, or the folder of your own dictionary"
+        fix = f"Give --sae {OWN} --feature 268=1x, or the folder of your own SAE"
         raise HeedfulError("there is nothing to steer by", fix=fix)
     if wish["sae"] is not None and not wish["features"]:
         raise HeedfulError("which feature shall be set?", fix="Give --feature 268=5x")
     if wish["sae"] is None and wish["features"]:
-        raise HeedfulError("--feature needs an autoencoder", fix=f"Give --sae sae/, or --model {OWN}")
+        raise HeedfulError("--feature needs an SAE", fix=f"Give --sae sae/, or --model {OWN}")
     if wish["sae"] is None and wish["site"] is None:
         raise HeedfulError("it is not known where to steer", fix="Give --site blocks.2.resid")
     if wish["sae"] is None and wish["sweep"]:
-        raise HeedfulError("--sweep needs --sae", "presence is where a feature fires", "Give --sae sae/")
+        raise HeedfulError(
+            "--sweep needs --sae", "it counts the tokens where a feature is active", "Give --sae sae/"
+        )
     if len(wish["prompts"]) > 1 and not wish["sweep"]:
         raise HeedfulError("--prompts is for --sweep", fix="Give one prompt")
 

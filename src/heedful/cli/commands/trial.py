@@ -10,7 +10,6 @@ import typer
 import typer.core
 
 from heedful.cli import options as o
-from heedful.cli.commands.audit import LabelColumn, Limit, RationaleColumn
 from heedful.cli.console import (
     console,
     form,
@@ -24,22 +23,24 @@ from heedful.cli.console import (
 from heedful.cli.typed_command import typed
 
 option = typer.Option
-TESTS = "Repeat it, or separate by commas. Default: all tests that can run."
+TESTS = "Test to run. Repeat, or separate by commas. Default: all tests that can run."
 Tests = Annotated[list[str] | None, option("--test", metavar="TEST", help=TESTS)]
-TRAIN = "Texts with labels to train on, same columns: allows the tests that train models of this kind."
+TRAIN = "File with texts and labels to train on, same columns. Needed by the tests that train models."
 Train = Annotated[Path | None, option("--train", metavar="FILE", help=TRAIN)]
-TrainLimit = Annotated[int | None, option(min=1, metavar="N", help="Train on the first N rows only.")]
-Permutations = Annotated[int, option(min=1, help="Shuffles a text and layer.")]
-Epsilon = Annotated[float, option(min=0.0, help="How far an adversary may move the answer.")]
-Starts = Annotated[int, option(min=1, help="Starts of the search for an adversary.")]
-Climb = Annotated[int, option(min=1, help="Steps of the search for an adversary.")]
-Length = Annotated[int, option(min=8, help="Tokens of a text that is trained on.")]
-Seeds = Annotated[int, option(min=2, help="Models trained of each kind.")]
-STEPS = "Training steps of each model. Default: what suits its depth."
+TrainLimit = Annotated[int | None, option(min=1, metavar="N", help="Train on the first N texts only.")]
+Permutations = Annotated[int, option(min=1, help="Shuffles per text and layer.")]
+Epsilon = Annotated[float, option(min=0.0, help="How much the adversary may change the output.")]
+Starts = Annotated[int, option(min=1, help="Adversary: number of starting points of the search.")]
+Climb = Annotated[int, option(min=1, help="Adversary: steps of the search.")]
+Length = Annotated[int, option(min=8, metavar="N", help="Training: use the first N tokens of each text.")]
+Seeds = Annotated[int, option(min=2, help="Models trained per setting, each with another random seed.")]
+STEPS = "Training steps per model. Default: chosen by the number of layers."
 Steps = Annotated[int | None, option(min=1, metavar="N", help=STEPS)]
-IMPROVE = "Train on with a term on the heads, before and after: sharper, flatter, diverse, rationales."
+IMPROVE = (
+    "Fine-tune with an attention regulariser and compare before and after: "
+    "sharper, flatter, diverse, rationales."
+)
 Improve = Annotated[list[str] | None, option("--improve", metavar="TERM", help=IMPROVE)]
-Save = Annotated[Path | None, option("--save", metavar="FOLDER", help="Keep it, for heedful report.")]
 AsCsv = Annotated[bool, option("--csv", help="Print CSV: one line per number.")]
 
 
@@ -55,7 +56,7 @@ class TrialCommand(typer.core.TyperCommand):
 
 
 def _listed(facts: Any) -> tuple[str, str]:
-    condition = "--improve: " if facts.on_request else "--train: " if facts.trains else ""
+    condition = "needs --improve. " if facts.on_request else "needs --train. " if facts.trains else ""
     return facts.name.replace(" ", "-"), condition + facts.title
 
 
@@ -63,12 +64,12 @@ def trial(
     file: o.Texts,
     model: o.Model = "zoo:one-layer",
     text_column: o.TextColumn = "text",
-    label_column: LabelColumn = None,
-    rationale_column: RationaleColumn = None,
+    label_column: o.LabelColumn = None,
+    rationale_column: o.RationaleColumn = None,
     test: Tests = None,
     train: Train = None,
     train_limit: TrainLimit = None,
-    limit: Limit = 50,
+    limit: o.FirstTexts = 50,
     permutations: Permutations = 100,
     epsilon: Epsilon = 0.01,
     starts: Starts = 5,
@@ -80,21 +81,25 @@ def trial(
     long: o.SkipOrCut = "truncate",
     seed: o.Seed = 0,
     html: o.Html = None,
-    save: Save = None,
+    save: o.Save = None,
     as_json: o.AsJson = False,
     as_csv: AsCsv = False,
+    verbose: o.Verbose = False,
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Put attention on trial: is it explanation, on this model and these texts?
+    """Test whether attention explains the predictions of a model.
 
     \b
     heedful trial reviews.csv --label-column label
-    heedful trial reviews.csv --model zoo:sentiment --test correlation,adversary --limit 20 --html trial.html
-    heedful trial reviews.csv --label-column label --train train.csv --save trial/
-    heedful trial texts.csv --label-column label --train m.jsonl --rationale-column marks --improve rationales
+    heedful trial reviews.csv --model zoo:sentiment --test correlation,adversary
+    heedful trial reviews.csv --label-column label --limit 20 --html trial.html
+    heedful trial reviews.csv --label-column label --train train.csv --out trial/
+    heedful trial texts.csv --label-column label --train m.jsonl --improve sharper
 
-    Ends with what each test did and did not show. Ctrl-C shows (and saves) the tests that are finished.
+    Papers disagree: "Attention is not Explanation", "Attention is not not Explanation". This runs their
+    tests on your model and says what each did and did not show. The tests with --train train several models
+    and take longest. Ctrl-C shows (and saves) the tests that are finished.
     """
     shape = form(as_json, as_csv)
     silence_libraries()
@@ -130,12 +135,10 @@ def trial(
     command = typed()
     result = replace(result, settings={**result.settings, "command": command})
     if html:
-        from heedful.reports.trial_page import page
-
-        write(html, page(result))
+        write(html, result.page())
     if save:
         result.save(save)
-    _print(result, shape)
+    _print(result, shape, verbose)
     if not quiet:
         for written in (html, save):
             if written:
@@ -145,15 +148,15 @@ def trial(
         raise typer.Exit(130)
 
 
-def _print(result: Any, shape: str) -> None:
+def _print(result: Any, shape: str, verbose: bool) -> None:
     if shape == "json":
         put_json(result.to_dict())
     elif shape == "csv":
         print(result.to_csv(), end="")
     else:
-        from heedful.reports.trial_terminal import show
+        from heedful.reports import terminal
 
-        show(result, console())
+        terminal.show(result.document(), console(), verbose, more=o.MORE)
 
 
 def _names(given: list[str] | None) -> list[str]:

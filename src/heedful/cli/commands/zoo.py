@@ -16,7 +16,9 @@ app = typer.Typer(rich_markup_mode=None)
 
 @app.callback()
 def start() -> None:
-    """Models to try things on: some come with heedful, real ones are pulled once and kept.
+    """List and download example models.
+
+    Some small models are part of heedful. Others are downloaded once and kept.
 
     \b
     heedful zoo list
@@ -27,7 +29,7 @@ def start() -> None:
 
 @app.command("list")
 def show(as_json: o.AsJson = False) -> None:
-    """List the models, and whether they are here.
+    """List the models, and which of them are on this machine.
 
     \b
     heedful zoo list
@@ -51,7 +53,7 @@ def show(as_json: o.AsJson = False) -> None:
         table.add_column(head, justify="right" if head == "size" else "left", no_wrap=head != "what it is")
     for row in rows:
         size = f"{row['size'] / 1e6:.1f} MB" if row["size"] else "–"
-        what = row["description"] + (f"; dictionary: {row['dictionary']}" if row["dictionary"] else "")
+        what = row["description"] + (f"; SAE: {row['dictionary']}" if row["dictionary"] else "")
         table.add_row(*map(Text, (f"zoo:{row['name']}", row["kind"], size, row["where"], what)))
     console().print(table)
 
@@ -60,7 +62,10 @@ def show(as_json: o.AsJson = False) -> None:
 def pull(
     names: o.ZooNames = None, every: o.ZooAll = False, force: o.Force = False, as_json: o.AsJson = False
 ) -> None:
-    """Fetch a model, check it against its checksum and keep it. What is damaged is repaired.
+    """Download a model and check its checksum.
+
+    A damaged download is repaired. Some models need an extra package to be converted; if it is missing, the
+    command says so before it starts.
 
     \b
     heedful zoo pull minilm
@@ -70,7 +75,8 @@ def pull(
 
     wanted = [entry.name for entry in resolve.entries()] if every else list(names or [])
     if not wanted:
-        raise HeedfulError("no model was named", fix="Give a name of `heedful zoo list`, or --all")
+        raise HeedfulError("no model was named", fix="Give a name from heedful zoo list, or --all")
+    resolve.require_packages(wanted, force=force)
     folders = {
         name.removeprefix("zoo:"): str(resolve.pull(name, force=force, progress=print_stderr))
         for name in wanted
@@ -81,7 +87,7 @@ def pull(
 
 @app.command()
 def card(name: o.ZooName, as_json: o.AsJson = False) -> None:
-    """Print a model's card: where it is from, its licence, what was measured, its limits.
+    """Print a model's card: source, licence, measurements, limits.
 
     \b
     heedful zoo card sentiment
@@ -97,7 +103,7 @@ def card(name: o.ZooName, as_json: o.AsJson = False) -> None:
 
 @app.command()
 def path(name: o.ZooName, as_json: o.AsJson = False) -> None:
-    """Print the folder of a model that is here.
+    """Print the folder of a model.
 
     \b
     heedful zoo path sentiment

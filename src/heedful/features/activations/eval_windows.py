@@ -150,6 +150,6 @@ def site_of(sae: Any, site: str | None) -> str:
     known = site or sae.config.source.get("site")
     if not known:
         raise HeedfulError(
-            "the autoencoder does not say where it was trained", fix="Name the site: site='blocks.2.resid'"
+            "the SAE does not say where it was trained", fix="Name the site: site='blocks.2.resid'"
         )
     return str(known)

@@ -74,21 +74,61 @@ def harvest(
     workers: int | None = None,
     progress: Report | None = None,
 ) -> ActivationStore:
-    """Store the activations of `site` for every token of the texts.
+    """Store the activations of one place in a model for every token of many texts.
 
-    model         whatever `heedful.load` takes
-    texts         a .txt, .csv, .tsv, .jsonl or .parquet file, or any iterable of texts
-    site          see heedful.models.sites.access.site_names(model)
-    out           the folder; a harvest that was stopped there goes on
-    rows          stop after so many activations; None: all texts
-    context       tokens the model reads at once, special ones included; None: 128, or its window if smaller
-    pack          fill every window with texts one after the other; None: for causal language models
-    batch_tokens  tokens in one pass
-    dtype         float32, or float16 in half the space (rounded: to 3 digits)
-    shard_rows    activations a file; None: 65,536, or 64 MB if that is less
-    skip_special  leave out special tokens, whose activations are unlike all others
-    engine        "local", or "ray": on the workers of the cluster at `address`, or of one started here
-    progress      called with a heedful.core.progress.Step as rows are stored
+    A run that was interrupted resumes with the same call.
+
+    Parameters
+    ----------
+    model
+        What `heedful.load` returns, or anything it takes.
+    texts
+        A .txt, .csv, .tsv, .jsonl or .parquet file, or any iterable of texts.
+    site
+        The place, such as "blocks.1.resid". `heedful features sites MODEL` lists them.
+    out
+        Folder for the activations.
+    rows
+        Stop after this many activations. None: read all texts.
+    context
+        Number of tokens that the model reads at once. None: 128, or its maximum if that is smaller.
+    pack
+        Fill every window with several texts. None: only for causal language models.
+    batch_tokens
+        Number of tokens per forward pass. None: chosen by the size of the model.
+    dtype
+        "float32", or "float16" to use half the space.
+    shard_rows
+        Activations per file. None: 65,536, or 64 MB if that is less.
+    seed
+        Random seed of the shuffle.
+    skip_special
+        Leave out special tokens, whose activations are unlike all others.
+    text_column
+        Column of the texts in a table file.
+    engine
+        "local": this process. "ray": a Ray cluster.
+    address
+        Address of the Ray cluster. None: start one on this machine.
+    workers
+        Number of Ray workers. None: one per CPU.
+    progress
+        A function that is called with a `heedful.core.progress.Step` during the work.
+
+    Returns
+    -------
+    ActivationStore
+        The activations, shuffled, on disk.
+
+    Examples
+    --------
+    >>> import heedful, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> texts = ["The king is dead.", "Long live the king!"]
+    >>> store = heedful.harvest("zoo:lm", texts, "blocks.1.resid", f"{folder.name}/activations")
+    >>> store.d
+    192
+    >>> folder.cleanup()
     """
     from heedful.models.load import load_token_model
 

@@ -89,6 +89,6 @@ def _in_order(todo: Iterator[Batch], workers: list[Any]) -> Iterator[HarvestedBa
     except ray.exceptions.RayTaskError as error:
         if isinstance(error.cause, HeedfulError):
             raise error.cause from None
-        raise HeedfulError("Ray could not go on", str(error).strip().splitlines()[-1], RESUME_HINT) from error
+        raise HeedfulError("Ray stopped", str(error).strip().splitlines()[-1], RESUME_HINT) from error
     except ray.exceptions.RayError as error:
-        raise HeedfulError("Ray could not go on", str(error).strip().splitlines()[-1], RESUME_HINT) from error
+        raise HeedfulError("Ray stopped", str(error).strip().splitlines()[-1], RESUME_HINT) from error

@@ -43,7 +43,24 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class ActivationStore(NotebookRepr):
-    """A harvested store."""
+    """Activations on disk, made by `heedful.harvest`.
+
+    Parameters
+    ----------
+    folder
+        Where it is.
+    manifest
+        Model, site, settings, sizes and checksums.
+
+    Examples
+    --------
+    >>> import heedful, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> store = heedful.harvest("zoo:lm", ["Long live the king!"], "blocks.1.resid", f"{folder.name}/a")
+    >>> heedful.ActivationStore.load(f"{folder.name}/a").rows == store.rows
+    True
+    >>> folder.cleanup()
+    """
 
     folder: Path
     manifest: Mapping[str, Any]
@@ -58,7 +75,7 @@ class ActivationStore(NotebookRepr):
             raise HeedfulError(
                 f"{path} is not finished",
                 "its harvest was stopped",
-                "The same harvest, started again, goes on",
+                "Run the same command again to resume it",
             )
         acts = cls(path, results)
         for shard in results["shards"]:
@@ -67,10 +84,12 @@ class ActivationStore(NotebookRepr):
 
     @property
     def d(self) -> int:
+        """Number of dimensions."""
         return int(self.manifest["width"])
 
     @property
     def rows(self) -> int:
+        """Number of activations."""
         return int(self.manifest["rows"])
 
     @property
@@ -106,7 +125,9 @@ class ActivationStore(NotebookRepr):
         within it.
         """
         if size < 1 or start < 0:
-            raise HeedfulError(f"a batch of {size} rows from number {start} on", "there is no such batch")
+            raise HeedfulError(
+                f"a batch of {size} activations from number {start} on", "there is no such batch"
+            )
         a_round = max(1, self.rows // size)
         epoch, place = divmod(start, a_round)
         while epochs is None or epoch < epochs:
@@ -185,13 +206,13 @@ def manifest_of(folder: Path) -> dict[str, Any]:
         results = parse(path.read_bytes(), path)
     except OSError as error:
         raise HeedfulError(
-            f"{folder} holds no activations",
+            f"{folder} contains no activations",
             f"cannot read manifest.json: {error.strerror or error}",
             "A store is written by: heedful features harvest FILE --out FOLDER",
         ) from None
     if results.get("kind") != KIND or results.get("format") != FORMAT:
         raise HeedfulError(
-            f"{folder} holds {results.get('kind', 'something else')} of format {results.get('format')}",
+            f"{folder} contains {results.get('kind', 'something else')} of format {results.get('format')}",
             f"heedful {__version__} reads {KIND} of format {FORMAT}",
         )
     return results

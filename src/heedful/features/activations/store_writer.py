@@ -26,7 +26,7 @@ def opened(folder: Path, made: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def _begun(folder: Path, made: dict[str, Any]) -> dict[str, Any]:
     if not (folder / "manifest.json").exists():
         if (folder / "shards").exists():
-            raise HeedfulError(f"{folder} holds shards but no manifest", fix="Name another folder")
+            raise HeedfulError(f"{folder} contains shards but no manifest", fix="Name another folder")
         with writing(folder):
             write_file(folder / "manifest.json", json_bytes(made))
         return made

@@ -98,6 +98,6 @@ def mean_square_norm(data: ActivationStream, batch: int, seed: int) -> float:
         raise HeedfulError(
             "the activations have no usable size",
             f"their mean square norm is {mean}",
-            "Look for rows that are not finite, or all zero",
+            "Look for activations that are not finite, or all zero",
         )
     return mean

@@ -94,7 +94,7 @@ def cut_for(model: TokenModel, context: int | None, pack: bool | None, skip_spec
         )
     if cut.room < 1:
         raise HeedfulError(
-            f"a context of {context} tokens holds no text", "special tokens fill it", "Use more"
+            f"a context of {context} tokens contains no text", "special tokens fill it", "Use more"
         )
     return cut
 

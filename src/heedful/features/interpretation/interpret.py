@@ -141,7 +141,7 @@ def interpret(
     explanations: dict[int, Explanation] = {}
     for count, at in enumerate(usable):
         explanations[at] = explainer.explain(parts[at].training)
-        counting(progress, "explaining")(count + 1, len(usable))
+        counting(progress, "describing features")(count + 1, len(usable))
     others = _others(usable, seed)
     out = []
     for at, each in enumerate(readings):
@@ -158,7 +158,7 @@ def interpret(
             beside["permuted"] = permuted(parts[at], explainer, simulator, seed + each.feature)
         sizes = (len(parts[at].training), len(parts[at].held))
         out.append(Interpretation(each.feature, explanations[at], scores, beside, sizes))
-        counting(progress, "scoring")(len(out), len(readings))
+        counting(progress, "scoring descriptions")(len(out), len(readings))
     return out
 
 

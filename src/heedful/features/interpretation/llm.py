@@ -79,9 +79,7 @@ class Endpoint:
         self.url = (self.url or os.environ.get(URL, "")).rstrip("/")
         if not self.url.startswith(("http://", "https://")):
             raise HeedfulError(
-                f"no language model can be asked at {self.url!r}"
-                if self.url
-                else "no language model is known",
+                f"no language model answers at {self.url!r}" if self.url else "no language model was named",
                 "the address is not one of http" if self.url else f"{URL} is not set",
                 f"Set {URL}=https://host/v1, and {KEY} if it wants a key",
             )

@@ -82,7 +82,7 @@ def losses_of(
             loss, count = targets.loss(done, batch, logits)
             sums[name].append(loss)
         n.append(count)
-        counting(progress, "the model with the dictionary inside")(sum(map(len, n)), found.units)
+        counting(progress, "running the model with the SAE")(sum(map(len, n)), found.units)
     return Losses({name: torch.cat(parts).numpy() for name, parts in sums.items()}, torch.cat(n).numpy())
 
 

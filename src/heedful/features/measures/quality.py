@@ -84,7 +84,7 @@ def measure(
     where = site_of(sae, site)
     if width(loaded, where) != sae.config.d:
         raise HeedfulError(
-            f"an autoencoder of width {sae.config.d} for {where}, which has {width(loaded, where)}",
+            f"an SAE of width {sae.config.d} for {where}, which has {width(loaded, where)}",
             "it was trained at another place or model",
             "Name its site and model",
         )
@@ -143,7 +143,7 @@ def measure_seeds(
     """Every figure over the seeds, and each dictionary's own."""
 
     if len(saes) < 2:
-        raise HeedfulError(f"{len(saes)} autoencoder tells nothing about seeds", fix="Give two or more")
+        raise HeedfulError(f"{len(saes)} SAE cannot show differences between seeds", fix="Give two or more")
     loaded = load_token_model(model)
     own = ("labels", "context", "pack", "rows", "text_column", "label_column")
     reading = {name: settings.pop(name) for name in own if name in settings}

@@ -75,7 +75,7 @@ def match(decoder: Tensor, truth: Tensor) -> Matched:
     """decoder (F, d), truth (N, d): the one-to-one assignment with the largest sum of cosines."""
     if decoder.shape[1] != truth.shape[1]:
         raise HeedfulError(
-            f"latents of width {decoder.shape[1]} cannot stand for features of width {truth.shape[1]}"
+            f"latents of width {decoder.shape[1]} cannot be compared with features of width {truth.shape[1]}"
         )
     unit = torch.nn.functional.normalize
     likeness = unit(truth.double(), dim=1) @ unit(decoder.double(), dim=1).T  # (N, F)

@@ -142,7 +142,7 @@ def _check(saes: Sequence[SAE]) -> None:
         if narrow.config.d != wide.config.d:
             raise HeedfulError(
                 f"dictionaries in {narrow.config.d} and {wide.config.d} dimensions",
-                "they stand at different places",
+                "they were trained at different sites",
                 "Give dictionaries of one site",
             )
         if narrow.config.width >= wide.config.width:
@@ -154,7 +154,7 @@ def _check(saes: Sequence[SAE]) -> None:
         sites = [sae.config.source.get("site") for sae in (narrow, wide)]
         if None not in sites and sites[0] != sites[1]:
             raise HeedfulError(
-                f"one dictionary is of {sites[0]}, the next of {sites[1]}",
+                f"one SAE reads {sites[0]}, the next {sites[1]}",
                 fix="Give dictionaries of one site",
             )
 

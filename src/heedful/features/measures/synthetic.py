@@ -84,8 +84,8 @@ class Synthetic:
         _check(self.plan)
         if float(self.chances.max()) > 0.5:
             raise HeedfulError(
-                f"a feature would be on in {float(self.chances.max()):.0%} of the rows",
-                "no dictionary calls that sparse",
+                f"a feature would be on in {float(self.chances.max()):.0%} of the samples",
+                "that is not sparse",
                 "Use a smaller `active` or more features",
             )
 
@@ -196,6 +196,6 @@ def _check(plan: PlantedPlan) -> None:
         what = f"{plan.features} features do not fit {plan.d} dimensions without superposition"
         raise HeedfulError(what, fix="Use superposed=True or features <= d")
     if min(plan.features, plan.d) < 1 or not 0 < plan.active < plan.features or plan.zipf < 0:
-        raise HeedfulError("a benchmark without features, dimensions or firing cannot be made")
+        raise HeedfulError("a benchmark without features, dimensions or active features cannot be made")
     if not (0 <= plan.strength < 1 and 0 < plan.goes_on <= 1 and plan.rank >= 0):
         raise HeedfulError("strength is in [0, 1), goes_on in (0, 1], and the rank is not negative")

@@ -243,13 +243,13 @@ def _place(model: TokenModel, sae: SAE, site: str | None) -> str:
     model.require(("values", "gradients"), "features")
     if place.startswith("decoder."):
         raise HeedfulError(
-            f"{place} holds no token of the text",
+            f"{place} contains no token of the text",
             "it is where the answer is written",
             "Use an encoder's site",
         )
     if width(model, place) != sae.config.d:
         raise HeedfulError(
-            f"the autoencoder reads activations of width {sae.config.d}",
+            f"the SAE reads activations of width {sae.config.d}",
             f"{place} of {model.name} has {width(model, place)}",
         )
     return place

@@ -63,7 +63,26 @@ class Page(NotebookRepr):
 
 @dataclass(frozen=True)
 class FeaturePages(Result):
-    """A few features of one autoencoder, and how they were chosen and read."""
+    """Descriptions of features of an SAE: the result of `heedful.feature_pages`.
+
+    Parameters
+    ----------
+    pages
+        One page per feature.
+    readings
+        How the features were chosen, and the texts on which they are active.
+    facts
+        Facts about the SAE.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> sae = heedful.SAE.load("zoo:lm")
+    >>> texts = ["The king is dead, long live the king."] * 3
+    >>> pages = heedful.feature_pages("zoo:lm", sae, texts, [3])
+    >>> pages.pages[0].feature
+    3
+    """
 
     kind: ClassVar[str] = "feature"
 
@@ -78,6 +97,7 @@ class FeaturePages(Result):
         return iter(self.pages)
 
     def to_dict(self) -> dict[str, Any]:
+        """Everything as a dictionary, ready for JSON."""
         r = self.readings
         return {
             "model": r.model,
@@ -104,11 +124,45 @@ def feature_pages(
     progress: Report | None = None,
     **how: Any,
 ) -> FeaturePages:
-    """Read features, measure what they do, interpret them.
+    """Describe features of an SAE: where they are active, what they do, and what they may mean.
 
-    own          texts of the reader, shown with each feature's activations
-    explainer    and simulator: None for rules that need no language model
-    how          as read_features takes it: choose, examples, quantiles, site, rows, context, text_column
+    Parameters
+    ----------
+    model
+        What `heedful.load` returns, or anything it takes.
+    sae
+        A `heedful.SAE`, or its folder.
+    texts
+        A .txt, .csv, .tsv, .jsonl or .parquet file, or a list of texts.
+    features
+        Numbers of features. None: chosen by a rule (`choose`).
+    own
+        Texts of your own, shown with the activations of each feature.
+    explainer
+        What writes the interpretations. None: rules that need no language model.
+    simulator
+        What predicts activations from an interpretation, to score it. None: the same rules.
+    seed
+        Random seed.
+    progress
+        A function that is called with a `heedful.core.progress.Step` during the work.
+    **how
+        Further parameters of `heedful.read_features`: choose, examples, quantiles, site, rows, context,
+        text_column.
+
+    Returns
+    -------
+    FeaturePages
+        One page per feature. `to_html("features.html")` writes a report.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> sae = heedful.SAE.load("zoo:lm")
+    >>> texts = ["The king is dead, long live the king."] * 3
+    >>> pages = heedful.feature_pages("zoo:lm", sae, texts, choose="most-active:1")
+    >>> len(pages)
+    1
     """
     from heedful.models.load import load_token_model
 

@@ -91,16 +91,53 @@ def read_features(
     seed: int = 0,
     progress: Report | None = None,
 ) -> Readings:
-    """Read texts once and keep what the features fired on.
+    """Find the texts on which features of an SAE are active.
 
-    model       whatever `heedful.load` takes
-    texts       a .txt, .csv, .tsv, .jsonl or .parquet file, or a list of texts
-    features    which; None: by the rule `choose`, see heedful.features.reading.select
-    examples    strongest windows kept a feature
-    quantiles   parts into which activations are cut; a_quantile examples are drawn from each
-    site        None: the one the autoencoder was trained on
-    rows        read so many tokens; None: all
-    context     tokens the model reads at once; None: 128, or its window if smaller
+    Parameters
+    ----------
+    model
+        What `heedful.load` returns, or anything it takes.
+    sae
+        A `heedful.SAE`, or its folder.
+    texts
+        A .txt, .csv, .tsv, .jsonl or .parquet file, or a list of texts.
+    features
+        Numbers of features. None: chosen by the rule `choose`.
+    choose
+        "random:N", "most-active:N", "strongest:N", "spread:N" or "any:N"
+        (`heedful.features.reading.select`).
+    examples
+        Strongest examples per feature.
+    quantiles
+        Number of ranges into which activations are divided.
+    a_quantile
+        Examples per range.
+    site
+        Place in the model. None: the one the SAE was trained on.
+    rows
+        Number of tokens to read. None: all.
+    context
+        Number of tokens that the model reads at once. None: 128, or its maximum if that is smaller.
+    text_column
+        Column of the texts in a table file.
+    seed
+        Random seed.
+    progress
+        A function that is called with a `heedful.core.progress.Step` during the work.
+
+    Returns
+    -------
+    Readings
+        One reading per feature: how often it is active, and examples from weak to strong.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> sae = heedful.SAE.load("zoo:lm")
+    >>> texts = ["The king is dead, long live the king."]
+    >>> readings = heedful.read_features("zoo:lm", sae, texts, choose="most-active:2")
+    >>> len(readings.features)
+    2
     """
     from heedful.models.load import load_token_model
 
@@ -160,13 +197,11 @@ def site_of(sae: Any, model: TokenModel, site: str | None) -> str:
     """Where the autoencoder reads; refuses a site of another width."""
     result = site or sae.config.source.get("site")
     if not result:
-        raise HeedfulError(
-            "the autoencoder does not say which site it reads", fix="Name one: --site blocks.2.resid"
-        )
+        raise HeedfulError("the SAE does not say which site it reads", fix="Name one: --site blocks.2.resid")
     if width(model, result) != sae.config.d:
         raise HeedfulError(
             f"{result} of {model.name} has width {width(model, result)}",
-            f"the autoencoder reads width {sae.config.d}",
+            f"the SAE reads width {sae.config.d}",
             "Name the model and the site it was trained on",
         )
     return str(result)
@@ -231,7 +266,7 @@ class Stream:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was left out of the texts, once they are read."""
-        left = [f"left out: {why} ({count:,} times)" for why, count in self.skipped.items()]
+        left = [f"skipped: {why} ({count:,} times)" for why, count in self.skipped.items()]
         return (*left, *told_apart(self.sae, self.model))
 
     def passes(self, wanted: Sequence[int] | None, what: str) -> Passes:

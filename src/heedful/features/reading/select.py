@@ -68,7 +68,7 @@ def among(rule: SelectionRule, firing: FiringRates, lengths: npt.NDArray[np.floa
     alive = np.flatnonzero(firing.times)
     if not len(alive):
         raise HeedfulError(
-            "no feature fires on these texts", f"{firing.tokens:,} tokens were read", "Use any:N"
+            "no feature is active on these texts", f"{firing.tokens:,} tokens were read", "Use any:N"
         )
     count = min(rule.count, len(alive))
     if rule.name == "random":

@@ -37,7 +37,35 @@ WEIGHTS = ("W_enc", "b_enc", "W_dec", "b_dec", "threshold")
 
 @dataclass(frozen=True, eq=False)
 class SAE(NotebookRepr):
-    """A dictionary of F directions in activations of width d."""
+    """A sparse autoencoder: F features of activations that have d dimensions.
+
+    `sae(x)` reconstructs activations. `SAE.load` also opens folders of SAELens and dictionary-learning.
+
+    Parameters
+    ----------
+    config
+        Kind, sizes, and how it was trained.
+    W_enc
+        Encoder weights, (d, F).
+    b_enc
+        Encoder biases, (F,).
+    W_dec
+        Decoder weights, (F, d). One row per feature.
+    b_dec
+        Decoder bias, (d,).
+    threshold
+        The activation above which a feature counts as active. "jumprelu": (F,). "topk", "batchtopk" and
+        "matryoshka": one number, below 0 if it is not known.
+
+    Examples
+    --------
+    >>> import heedful, torch
+    >>> sae = heedful.SAE.load("zoo:lm")
+    >>> sae
+    <batchtopk autoencoder: (192,) to 1,536 features, k = 16>
+    >>> sae.encode(torch.zeros(2, 192)).shape
+    torch.Size([2, 1536])
+    """
 
     config: Config
     W_enc: Tensor  # (d, F)
@@ -77,7 +105,7 @@ class SAE(NotebookRepr):
         """topk as batchtopk reads: whatever exceeds the mean of the smallest activations kept in training."""
         if self.threshold is None or float(self.threshold.max()) < 0:
             raise HeedfulError(
-                "this autoencoder has no threshold", "training recorded none", "Use encode as it is"
+                "this SAE has no threshold", "training did not record one", "Use encode as it is"
             )
         kind = "batchtopk" if self.config.kind == "topk" else self.config.kind
         config = Config(**{**_shallow(self.config), "kind": kind})
@@ -119,7 +147,7 @@ class SAE(NotebookRepr):
             facts = json_object((place / "config.json").read_bytes())
             tensors = load_file(place / "sae.safetensors")
         except Exception as error:  # missing, cut off, or not what its name says
-            raise HeedfulError(f"{place} is not a whole autoencoder", str(error), "Save it again") from None
+            raise HeedfulError(f"{place} is not a whole SAE", str(error), "Save it again") from None
         return _of((_config(facts, place), tensors))
 
     def save_saelens(self, folder: str | Path) -> Path:
@@ -157,14 +185,14 @@ def _of(opened: Opened) -> SAE:
     for name, shape in shapes.items():
         if name not in tensors or tuple(tensors[name].shape) != shape:
             result = tuple(tensors[name].shape) if name in tensors else "nothing"
-            raise HeedfulError(f"{name} should have shape {shape}", f"the file holds {result}")
+            raise HeedfulError(f"{name} should have shape {shape}", f"the file contains {result}")
     return SAE(config=config, **{name: tensors[name] for name in shapes}, threshold=tensors.get("threshold"))
 
 
 def _config(facts: Mapping[str, Any], place: Path) -> Config:
     if facts.get("format") != FORMAT or facts.get("kind") not in KINDS:
         raise HeedfulError(
-            f"{place} holds an autoencoder of a kind or format not known here",
+            f"{place} contains an SAE of a kind or format not known here",
             f"kind {facts.get('kind')}, format {facts.get('format')}",
             "Use the heedful that wrote it",
         )

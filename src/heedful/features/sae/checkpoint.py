@@ -92,7 +92,7 @@ def read(folder: Path, settings: TrainSettings) -> Saved | None:
         )
     content = (folder / facts["tensors"]).read_bytes()
     if hashlib.sha256(content).hexdigest() != facts["sha256"]:
-        raise HeedfulError(f"{folder} is damaged", "its checksum differs", "Remove it and train anew")
+        raise HeedfulError(f"{folder} is damaged", "its checksum differs", "Remove it and train again")
     # copies, because torch's own memory is aligned: the last bit of a product can depend on that
     tensors = {name: value.clone() for name, value in load(content).items()}
     weights = facts["weights"]

@@ -65,7 +65,7 @@ def shares(batch: int, world: int) -> None:
     if batch % world:
         fewer = batch - batch % world
         raise HeedfulError(
-            f"a batch of {batch} rows for {world} workers",
+            f"a batch of {batch} activations for {world} workers",
             "it cannot be shared evenly",
             f"Give batch={fewer}",
         )

@@ -61,9 +61,9 @@ def opened(folder: Path, *, allow_pickle: bool = False) -> Opened:
     if (folder / "ae.pt").is_file() and (folder / "config.json").is_file():
         return _dictionary_learning(folder, allow_pickle)
     raise HeedfulError(
-        f"{folder} holds no autoencoder",
+        f"{folder} contains no SAE",
         "looked for sae.safetensors, SAELens's sae_weights.safetensors and dictionary-learning's ae.pt",
-        "Give the folder that holds one of these and its config",
+        "Give the folder that contains one of these and its config",
     )
 
 
@@ -144,7 +144,7 @@ def _ours(
 
     missing = [name for name in ("W_enc", "b_enc", "W_dec", "b_dec") if name not in held]
     if missing:
-        raise HeedfulError(f"the file holds no {missing[0]}", f"it holds {', '.join(sorted(held))}")
+        raise HeedfulError(f"the file contains no {missing[0]}", f"it contains {', '.join(sorted(held))}")
     d, width = held["W_enc"].shape
     moved = held["b_dec"] @ held["W_enc"]  # (F,)
     shift = (int(TAKES_OFF[kind]) - int(takes_off)) * moved
@@ -200,7 +200,7 @@ def save_saelens(sae: SAE, folder: str | Path) -> Path:
         cfg |= {"k": sae.config.k, "rescale_acts_by_decoder_norm": False}
     if architecture == "jumprelu":
         if sae.threshold is None:
-            raise HeedfulError("this autoencoder has no threshold", fix="Train it for longer, then save it")
+            raise HeedfulError("this SAE has no threshold", fix="Train it for longer, then save it")
         tensors["threshold"] = sae.threshold.clamp(min=0).expand(width).contiguous()
     place = Path(folder)
     write_file(place / "sae_weights.safetensors", save(tensors))

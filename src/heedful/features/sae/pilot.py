@@ -181,7 +181,7 @@ def read(folder: Path) -> SparsityChoice | None:
     try:
         return from_jsonable(SparsityChoice, json_object(path.read_bytes()))
     except (ValueError, TypeError) as error:
-        raise HeedfulError(f"{path} is damaged", str(error), "Remove the folder and train anew") from None
+        raise HeedfulError(f"{path} is damaged", str(error), "Remove the folder and train again") from None
 
 
 def write(folder: Path, choice: SparsityChoice) -> None:

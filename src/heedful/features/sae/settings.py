@@ -63,7 +63,7 @@ class TrainSettings:
 def resolve_settings(kind: str, d: int, width: int, steps: int, **wanted: Any) -> TrainSettings:
     """Defaults of the kind, then what the user wants; mistakes are told here, before any work."""
     if kind not in KINDS:
-        raise HeedfulError(f"no kind of autoencoder is called {kind!r}", fix=f"Choose: {', '.join(KINDS)}")
+        raise HeedfulError(f"no kind of SAE is called {kind!r}", fix=f"Choose: {', '.join(KINDS)}")
     known = {f.name for f in fields(TrainSettings)}
     if unknown := sorted(set(wanted) - known):
         raise HeedfulError(f"unknown setting {unknown[0]!r}", fix=f"There are: {', '.join(sorted(known))}")

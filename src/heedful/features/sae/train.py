@@ -81,20 +81,50 @@ def train_sae(
     tell: Tell | None = None,
     **settings: Any,
 ) -> SAE:
-    """Train a sparse autoencoder on activations.
+    """Train a sparse autoencoder (SAE) on activations.
 
-    data      heedful.harvest's result, a tensor (n, d) or an array
-    width     features; default: eight per dimension
-    kind      relu | relu-tied | topk | batchtopk | jumprelu | matryoshka
-    steps     default: four times through the data, at least 4,000 (1,000 with more than 1,024 rows per batch)
-    out       folder for the result and its checkpoints; resume goes on from the last one there
-    progress  called every `every` steps with a heedful.core.progress.Step; its `values` are loss, l0,
-              explained, dead and rate
-    look      called with the autoencoder as it stands, and the step, whenever a checkpoint is due
-    tell      called with what a pilot chose and why, where k or sparsity is not given:
-              heedful.features.sae.pilot (the result shows it, too, and keeps it as
-              sae.config.source["pilot"])
-    settings  batch, seed, lr, sparsity (lambda), k, ...: see heedful.features.sae.settings.TrainSettings
+    Parameters
+    ----------
+    data
+        The result of `heedful.harvest`, or a tensor or array of shape (n, d).
+    width
+        Number of features. None: eight per dimension.
+    kind
+        "relu", "relu-tied", "topk", "batchtopk", "jumprelu" or "matryoshka".
+    steps
+        Number of training steps. None: four passes over the data, at least 4,000 steps (1,000 with batches
+        of more than 1,024).
+    out
+        Folder for the SAE and its checkpoints. None: nothing is written.
+    resume
+        Continue from the last checkpoint in `out`.
+    every
+        Call `progress` after this many steps.
+    keep
+        Write a checkpoint after this many steps.
+    progress
+        A function that is called with a `heedful.core.progress.Step`. Its `values` are loss, l0, explained,
+        dead and rate.
+    look
+        A function that is called with the SAE and the step at every checkpoint.
+    workers
+        Processes that train together. None: this process alone.
+    tell
+        A function that is called with the values that the pilot run chose, and the reasons.
+    **settings
+        Further settings: batch, seed, lr, sparsity, k, ... (`heedful.features.sae.settings.TrainSettings`).
+
+    Returns
+    -------
+    SAE
+        The trained SAE. `sae.config.source` says how it was made.
+
+    Examples
+    --------
+    >>> import heedful, torch
+    >>> data = torch.randn(256, 8, generator=torch.Generator().manual_seed(0))
+    >>> heedful.train_sae(data, width=16, kind="topk", k=4, steps=20, batch=64)
+    <topk autoencoder: (8,) to 16 features, k = 4>
     """
     rows = rows_of(data)
     workers = workers or SingleWorker()

@@ -102,7 +102,7 @@ class _Sums:
         on, off = float(self.on[at]), self.n - float(self.on[at])
         if not on or not off:
             raise HeedfulError(
-                f"feature {self.features[at]} fires on {'no' if not on else 'every'} token of these texts",
+                f"feature {self.features[at]} is active on {'every' if on else 'no'} token of these texts",
                 f"{self.n:,} were read: there is no difference of means",
                 "Give other texts, or --towards and --away",
             )

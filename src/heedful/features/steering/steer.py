@@ -57,14 +57,43 @@ def steer(
     site: str | None = None,
     maxima: Any = None,
 ) -> Iterator[Applied]:
-    """Change what the model does inside the block.
+    """Change features or activations of a model, inside a `with` block.
 
-    by, how     an SAE and {feature: value}: 3.0, "5x" of its maximum, "+2", "2x own"; or a direction (d,) and
-                how many times it is added
-    positions   "all", "last" or a list of places; see heedful.features.steering.positions
-    site        where; default: what the SAE's config or the direction says
-    maxima      for "5x": one number a feature, {feature: number}, or texts to measure them on; default: what
-                the SAE's config says
+    Parameters
+    ----------
+    model
+        What `heedful.load` returns.
+    by
+        A `heedful.SAE`, or a direction: a tensor of shape (d,) or a `Direction`.
+    how
+        For an SAE: `{feature: strength}`, where a strength is a value (3.0), a multiple of the maximum
+        ("5x"), a change ("+2") or a multiple of the current value ("2x own"). For a direction: how many
+        times it is added.
+    positions
+        "all", "last", or a list of token positions.
+    site
+        Place in the model. None: the one of the SAE or of the direction.
+    maxima
+        For "5x": the maximum of each feature, as an array, as `{feature: number}`, or as texts to measure
+        them on. None: those stored in the SAE.
+
+    Yields
+    ------
+    Applied
+        How many positions were changed, and how much in total.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> model = heedful.load("zoo:lm")
+    >>> sae = heedful.SAE.load("zoo:lm")
+    >>> before = model.generate("The king", max_new_tokens=3)
+    >>> with heedful.steer(model, sae, {3: "2x"}):
+    ...     steered = model.generate("The king", max_new_tokens=3)
+    >>> steered == before
+    False
+    >>> model.generate("The king", max_new_tokens=3) == before
+    True
     """
     place = site_of(by, site)
     push = _pushed(model, by, how, place, maxima)
@@ -87,10 +116,10 @@ def _pushed(model: TokenModel, by: Any, how: Any, site: str, maxima: Any) -> Pus
     d = width(model, site)
     if isinstance(by, SAE):
         if not isinstance(how, Mapping):
-            raise HeedfulError("an autoencoder is steered by its features", fix='Write {268: "5x"}')
+            raise HeedfulError("an SAE is steered by its features", fix='Write {268: "5x"}')
         if by.config.d != d:
             raise HeedfulError(
-                f"the autoencoder reads activations of width {by.config.d}",
+                f"the SAE reads activations of width {by.config.d}",
                 f"{site} of {model.name} has {d}",
                 "Name the site it was trained at",
             )

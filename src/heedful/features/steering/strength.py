@@ -74,9 +74,7 @@ def parse(feature: int, value: Any) -> Strength:
 def parse_all(how: Mapping[int, Any], width: int) -> tuple[Strength, ...]:
     for feature in how:
         if isinstance(feature, bool) or not isinstance(feature, int) or not 0 <= feature < width:
-            raise HeedfulError(
-                f"there is no feature {feature!r}", f"the autoencoder has features 0 to {width - 1:,}"
-            )
+            raise HeedfulError(f"there is no feature {feature!r}", f"the SAE has features 0 to {width - 1:,}")
     return tuple(parse(feature, value) for feature, value in how.items())
 
 
@@ -93,14 +91,14 @@ def greatest(wanted: Sequence[Strength], maxima: Any) -> dict[int, float]:
             known = maxima[one.feature]
         if known is None:
             raise HeedfulError(
-                f"the greatest activation of feature {one.feature} is not known",
+                f"the maximum of feature {one.feature} is not known",
                 f"{one.said!r} is a multiple of it",
                 "Give maxima=texts (--texts FILE) to measure it, or an absolute value",
             )
         if not float(known) > 0:
             raise HeedfulError(
-                f"feature {one.feature} never fired where its maximum was measured",
-                f"so {one.said!r} is no strength",
+                f"feature {one.feature} was never active where its maximum was measured",
+                f"so {one.said!r} is not a strength",
                 "Give more texts, or an absolute value",
             )
         values[one.feature] = float(known)

@@ -165,8 +165,8 @@ def _check(model: TokenModel, by: Any, feature: int | None, prompts: Any, presen
         raise HeedfulError("which feature shall be set?", fix="Give feature=268")
     if not isinstance(by, SAE) and presence is None:
         raise HeedfulError(
-            "what is wanted of the texts is not known",
-            "a direction does not fire",
+            "it is not clear what the texts should show",
+            "a direction has no activation",
             "Give presence=, a function from text to a number",
         )
 

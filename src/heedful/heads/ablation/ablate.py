@@ -172,14 +172,41 @@ def has(shape: Anatomy) -> str:
 def ablated(
     model: TokenModel, heads: Any, how: str = "zero", *, means: Means | None = None
 ) -> Iterator[None]:
-    """Everything heedful does with the model inside the block, it does without these heads.
+    """Run a model without some attention heads, inside a `with` block.
 
-    model   what heedful.load returns
-    heads   "2.3" (layer 2, head 3, both from 0), "2.*" or "2" (a layer), "cross:1.0" (another stack), "all",
-            several with commas, (layer, head) pairs, or a list of any of these
-    how     "zero", "mean" (with `means=heedful.head_means(model, texts)`) or "uniform"
+    Blocks can be nested: what the outer block removed stays removed.
 
-    Blocks nest: what the outer one removed stays removed.
+    Parameters
+    ----------
+    model
+        What `heedful.load` returns.
+    heads
+        "2.3" (layer 2, head 3, both counted from 0), "2.*" or "2" (all heads of a layer), "cross:1.0"
+        (another stack), "all", several of these with commas, `(layer, head)` pairs, or a list of any of
+        these.
+    how
+        "zero": the output of the head is 0. "mean": it is its mean over reference texts. "uniform": the head
+        attends to all positions equally.
+    means
+        For "mean": the result of `heedful.head_means`.
+
+    Yields
+    ------
+    None
+        Everything that heedful does with the model inside the block is without these heads.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> model = heedful.load("zoo:sentiment")
+    >>> x = model.encode("The food was great")
+    >>> before = model.predict(x)
+    >>> with heedful.ablated(model, "3.*"):
+    ...     without = model.predict(x)
+    >>> without == before
+    False
+    >>> model.predict(x) == before
+    True
     """
     shape = anatomy(model)
     check_how(how, means)
@@ -257,9 +284,37 @@ def head_means(
     long: str = "truncate",
     progress: Report | None = None,
 ) -> Means:
-    """Mean output of every head over all tokens of reference texts, special tokens included.
+    """Compute the mean output of every attention head over reference texts.
 
-    Of an encoder-decoder the decoder's are those of its own greedy answers, or of `answers`.
+    Special tokens are included. `heedful.ablated(..., how="mean")` needs the result.
+
+    Parameters
+    ----------
+    model
+        What `heedful.load` returns.
+    texts
+        Reference texts.
+    answers
+        For an encoder-decoder: what it writes after each text. None: its own greedy answers.
+    long
+        What to do with a text that is too long: "error" or "truncate".
+    progress
+        A function that is called with a `heedful.core.progress.Step` during the work.
+
+    Returns
+    -------
+    Means
+        One vector per head.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> model = heedful.load("zoo:sentiment")
+    >>> means = heedful.head_means(model, ["The food was great", "The service was bad"])
+    >>> with heedful.ablated(model, "0.1", how="mean", means=means):
+    ...     comparison = heedful.explain(model, "The food was great", methods=["random"])
+    >>> comparison.target.name
+    'positive'
     """
     from heedful.heads.capture import written
 

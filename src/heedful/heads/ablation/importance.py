@@ -55,15 +55,51 @@ def head_importance(
     long: str = "truncate",
     progress: Report | None = None,
 ) -> Importance:
-    """How much worse (or better) the model does without each head, or each layer.
+    """Measure how much worse, or better, a model is without each attention head.
 
-    model     what heedful.load returns, or anything it takes
-    labels    what the texts are; None: the model's own answers. Encoder-decoders: answers; causal models none
-    how       "zero", "mean" (needs `means=heedful.head_means(model, texts)`) or "uniform"
-    metric    which of the model's two decides; None is the first, the log-probability. Both are reported
-    level     "head" or "layer"
-    gradient  also the estimate of Michel et al., and how it ranks heads beside the true drops
-    draws     random sets of heads, for scale
+    Parameters
+    ----------
+    model
+        What `heedful.load` returns, or anything it takes.
+    texts
+        Texts to measure on.
+    labels
+        The true labels. None: the predictions of the model with all heads. For an encoder-decoder: its
+        answers. A causal language model needs none.
+    how
+        How a head is removed: "zero", "mean" (needs `means`) or "uniform".
+    metric
+        The metric that ranks the heads. None: the log-probability. All metrics are reported.
+    level
+        "head" or "layer".
+    means
+        For "mean": the result of `heedful.head_means`.
+    gradient
+        Also compute the gradient estimate of Michel et al. (2019), and compare its ranking with the
+        measured one.
+    draws
+        Number of random sets of heads that are removed for comparison.
+    seed
+        Random seed.
+    long
+        What to do with a text that is too long: "error" or "truncate".
+    progress
+        A function that is called with a `heedful.core.progress.Step` during the work.
+
+    Returns
+    -------
+    Importance
+        One entry per head or layer, with simultaneous 95 % intervals. `to_frame()` gives a table.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> texts = ["The food was great", "The service was bad", "a nice bar", "I hate this place"]
+    >>> importance = heedful.head_importance("zoo:sentiment", texts, draws=1)
+    >>> len(importance.units)
+    16
+    >>> importance.metrics
+    ('log-probability', 'agreement')
     """
     from heedful.models.load import load_token_model
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from heedful.core.exports import frame_of
 from heedful.core.result import Result
 from heedful.io.json_codec import to_jsonable
 from heedful.stats.intervals import Interval
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 ALPHA = 0.05
 
@@ -106,6 +110,10 @@ class Importance(Result):
                 row |= {f"{metric} low alone": drop.alone[0], f"{metric} high alone": drop.alone[1]}
             rows.append(row | {"estimate": unit.estimate, "sensitivity": unit.sensitivity})
         return rows
+
+    def to_frame(self) -> DataFrame:
+        """The same as a pandas table."""
+        return frame_of(self)
 
     def to_dict(self) -> dict[str, Any]:
         lists = {name: [unit.name for unit in getattr(self, name)] for name in ("helps", "improves")}

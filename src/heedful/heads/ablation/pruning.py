@@ -116,13 +116,51 @@ def prune_heads(
     long: str = "truncate",
     progress: Report | None = None,
 ) -> Pruning:
-    """Take heads away one after another, those first that are missed least.
+    """Remove attention heads one by one, always the least important one.
 
-    labels, how, metric, level   as for heedful.head_importance
-    shortlist                    heads tried at each step; None tries all that are left
-    steps                        how many go; None: all
-    draws                        random orders, the control
-    progress                     called with a heedful.core.progress.Step as model inputs are run
+    Half of the texts choose the heads, the other half measure the result.
+
+    Parameters
+    ----------
+    model
+        What `heedful.load` returns, or anything it takes.
+    texts
+        Texts to choose and measure on.
+    labels
+        The true labels, as in `heedful.head_importance`. None: the predictions of the model with all heads.
+    how
+        How a head is removed: "zero", "mean" (needs `means`) or "uniform".
+    metric
+        The metric that ranks the heads. None: the log-probability.
+    level
+        "head" or "layer".
+    shortlist
+        Number of heads that are tried in each step. None: all that are left.
+    steps
+        Number of heads to remove. None: all.
+    draws
+        Number of random orders, the control.
+    means
+        For "mean": the result of `heedful.head_means`.
+    seed
+        Random seed.
+    long
+        What to do with a text that is too long: "error" or "truncate".
+    progress
+        A function that is called with a `heedful.core.progress.Step` during the work.
+
+    Returns
+    -------
+    Pruning
+        One step per removed head, with the metric after it and that of random orders.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> texts = ["The food was great", "The service was bad", "a nice bar", "I hate this place"]
+    >>> pruning = heedful.prune_heads("zoo:sentiment", texts, steps=2, draws=1, shortlist=2)
+    >>> len(pruning.steps)
+    2
     """
     from heedful.models.load import load_token_model
 
@@ -167,7 +205,7 @@ def split(task: Task, seed: int) -> tuple[Task, Task]:
         raise HeedfulError(
             f"{n} texts are too few to prune by",
             "half of them choose the heads, the others measure what is lost",
-            "Give at least 4; some 50 tell something",
+            "Give at least 4; use 50 or more for a useful result",
         )
     mixed = np.random.default_rng([seed, 0]).permutation(n)
     parts = (sorted(mixed[: n // 2]), sorted(mixed[n // 2 :]))

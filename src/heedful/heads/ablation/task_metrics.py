@@ -26,6 +26,7 @@ from heedful.core.errors import HeedfulError
 from heedful.core.progress import Progress
 from heedful.heads.ablation.ablate import Anatomy, Head, Means, check_how, masks, replacing
 from heedful.io.labels import is_missing, label_index, label_indices
+from heedful.modalities.encode import long_of_many
 from heedful.modalities.operators import InputRow
 from heedful.modalities.text import TextInput
 from heedful.models.passes import CHUNK_TOKENS, passes, same_length
@@ -96,7 +97,7 @@ def prepare(
         raise HeedfulError(
             f"nothing is measured of {model.name}", f"a {model.kind} makes no prediction", "Use a classifier"
         )
-    texts = list(texts)
+    rule, texts = long_of_many(long), list(texts)
     given = [None] * len(texts) if labels is None else list(labels)
     if len(given) != len(texts):
         raise HeedfulError(f"{len(given)} labels were given for {len(texts)} texts", fix="Give one per text")
@@ -109,11 +110,11 @@ def prepare(
         try:
             if labels is not None and is_missing(label):
                 raise HeedfulError("it has no label")
-            x = model.encode(text, long=long)
+            x = model.encode(text, long=rule)
             cases.append(_case(model, x, label))
             left += [f"text {number}: {note}" for note in x.notes]  # it was cut
         except HeedfulError as error:
-            left.append(f"text {number} was left out: {error}")
+            left.append(f"text {number} was skipped: {error}")
     if not cases:
         raise HeedfulError("no text could be used", left[0] if left else "", "Give at least one")
     return Task(model, tuple(cases), labels is None, tuple(left))
@@ -123,7 +124,7 @@ def _case(model: TokenModel, x: TextInput, label: Any) -> LabelledText:
     if model.kind == "causal-lm":
         scored = tuple(t for t in range(1, len(x)) if not x.special[t])
         if not scored:
-            raise HeedfulError("it has no second token to foretell")
+            raise HeedfulError("it has no second token to predict")
         return LabelledText(x, tuple(map(float, x.ids)), scored)
     if model.kind == "encoder-decoder":
         return LabelledText(x, tuple(map(float, written(model, x, label).sequence)))

@@ -72,7 +72,7 @@ def read(path: str | Path | None = None) -> list[Template]:
             f"{name} has no column {', '.join(absent)}", "", f"Its first line must be {','.join(COLUMNS)}"
         )
     if len(rows) < 2:
-        raise HeedfulError(f"{name} holds fewer than two templates", "", "Intervals need several")
+        raise HeedfulError(f"{name} contains fewer than two templates", "", "Intervals need several")
     return [_checked(row, f"{name}, line {number}") for number, row in rows]
 
 
@@ -84,7 +84,7 @@ def _checked(row: dict[str, str | None], where: str) -> Template:
     if "" in values:
         raise HeedfulError(f"{where} has an empty {COLUMNS[values.index('')]}")
     if sorted(slots) != ["a", "b", "pronoun"]:
-        raise HeedfulError(f"{where} is no template", "{a}, {b} and {pronoun} must stand once each", fix)
+        raise HeedfulError(f"{where} is not a template", "{a}, {b} and {pronoun} must each appear once", fix)
     if slots[-1] != "pronoun":
         raise HeedfulError(f"{where} has its pronoun first", "a causal model sees only what is before", fix)
     if template.a == template.b or template.pronoun_1 == template.pronoun_2:

@@ -71,7 +71,7 @@ def parse(content: str, name: str = "CoNLL-U") -> list[Sentence]:
             sentences.append(_sentence(block, name))
             block = []
     if not sentences:
-        raise HeedfulError(f"{name} holds no sentence", "", "Give a CoNLL-U file")
+        raise HeedfulError(f"{name} contains no sentence", "", "Give a CoNLL-U file")
     return sentences
 
 

@@ -248,8 +248,8 @@ def _texts(
 def _check(model: TokenModel, before: Sequence[int], period: int, draws: int) -> None:
     if period < 3 or draws < MIN_DRAWS:
         raise HeedfulError(
-            f"a period of {period} and {draws} draws say nothing",
-            "next, same and previous token coincide, or there is no spread",
+            f"a period of {period} and {draws} draws are too few",
+            "the next, same and previous token would be the same, or there is no variation",
             f"Use a period of at least 3 and at least {MIN_DRAWS} draws",
         )
     needed, most = len(before) + 2 * period, model.window

@@ -243,7 +243,7 @@ def _read(
         notes.append(f"words left out, with their head in the same surface token or token: {dropped}")
     if len(inputs) < 4:
         raise HeedfulError(
-            "too few sentences are left to ask about heads",
+            "too few sentences are left to measure heads",
             f"{len(inputs)} of {len(sentences)} read",
             "Give a treebank with at least four sentences of several words",
         )

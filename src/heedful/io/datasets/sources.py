@@ -98,7 +98,7 @@ class IterableSource:
             if _END in (text, *more):
                 raise HeedfulError(
                     f"texts, labels and rationales differ in length at row {number}",
-                    fix="Give one of each a text",
+                    fix="Give one of each per text",
                 )
             label = more[0] if self.labels is not None else None
             yield DataRow(number, text, label, more[-1] if self.rationales is not None else None)
@@ -185,7 +185,7 @@ def _file(path: Path, columns: Columns, limit: int | None, kinds: Mapping[str, s
     if not path.is_file():
         raise HeedfulError(f"there is no file {path}" if not path.exists() else f"{path} is not a file")
     if path.suffix.lower() not in kinds:
-        raise HeedfulError(f"{path.name} is of no known kind", fix=f"Name it one of: {', '.join(kinds)}")
+        raise HeedfulError(f"{path.name} has an unknown file type", fix=f"Name it one of: {', '.join(kinds)}")
     source = FileSource(path, columns, limit)
     if next(source.rows(), None) is None:
         raise HeedfulError(f"{path} is empty", "it has no row")

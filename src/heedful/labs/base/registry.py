@@ -11,7 +11,6 @@ group "heedful.plugins". A lab draws from `run.seed` alone; `run_lab` puts back 
 from __future__ import annotations
 
 import difflib
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,12 +20,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from heedful.core.charts import Chart
 from heedful.core.declarations import declarations, import_plugins
+from heedful.core.document import Figure, Paragraph
 from heedful.core.errors import HeedfulError
-from heedful.core.lab_report import Cell, Claim, Figure, LabReport, Paragraph, Part, Table
+from heedful.core.lab_report import FIGURE_NAME, Claim, LabReport, NumberTable, Part, Value
 from heedful.core.progress import Progress, Report, counting
-
-NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+from heedful.io.chart_codec import plain_chart
 
 
 @dataclass(eq=False)
@@ -54,14 +54,15 @@ class LabRun:
         made = tuple(tuple(map(_plain, row)) for row in rows)
         if bad := next((row for row in made if len(row) != len(columns)), None):
             raise ValueError(f"table {title!r} has {len(columns)} columns and a row {bad}")
-        self.parts.append(Table(title, tuple(columns), made))
+        self.parts.append(NumberTable(title, tuple(columns), made))
 
-    def figure(self, name: str, svg: str, caption: str) -> None:
-        """An image, from heedful.reports.charts.forest_scatter or heedful.reports.charts.panels; `name` is
-        its file's."""
-        if not NAME.fullmatch(name) or any(isinstance(p, Figure) and p.name == name for p in self.parts):
+    def figure(self, name: str, chart: Chart, caption: str) -> None:
+        """A chart of heedful.core.charts; `name` is that of its file."""
+        if not FIGURE_NAME.fullmatch(name) or any(
+            isinstance(p, Figure) and p.name == name for p in self.parts
+        ):
             raise ValueError(f"a figure's name is its own, of small letters, digits and hyphens: {name!r}")
-        self.parts.append(Figure(name, svg, caption))
+        self.parts.append(Figure(plain_chart(chart), caption, name))
 
     def claim(
         self,
@@ -160,11 +161,32 @@ def run_lab(
     out: str | Path | None = None,
     progress: Report | None = None,
 ) -> LabReport:
-    """Run a lab: `report.holds` says whether all its claims do.
+    """Run a lab: an experiment or theorem from the literature that checks its own claims.
 
-    fast       a smaller run, about a minute at most on a free core
-    out        folder for the report, its numbers and its figures
-    progress   called with a heedful.core.progress.Step as work is done
+    Parameters
+    ----------
+    name
+        Name of the lab. `heedful lab list` shows them.
+    fast
+        Run a smaller version, which takes about one minute at most.
+    seed
+        Random seed.
+    out
+        Folder for the report, its numbers and its figures. None: nothing is written.
+    progress
+        A function that is called with a `heedful.core.progress.Step` during the work.
+
+    Returns
+    -------
+    LabReport
+        `report.holds` says whether all claims hold.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> report = heedful.run_lab("attention-by-hand", fast=True)
+    >>> report.holds
+    True
     """
     entry, work = _work(name)
     from heedful.core.versions import versions
@@ -197,7 +219,7 @@ def own_randomness(seed: int) -> Iterator[None]:
         np.random.set_state(before)  # noqa: NPY002
 
 
-def _plain(value: Any) -> Cell:
+def _plain(value: Any) -> Value:
     """Numbers of numpy and torch become Python's; a number that is not finite becomes None."""
     value = value.item() if hasattr(value, "item") else value
     if isinstance(value, float):

@@ -45,7 +45,8 @@ def e18_rollout(seed: int, n: int) -> Misprint:
     return rolled(
         seed,
         n,
-        "E18: rollout without the residual stream, layers reversed, is not what a mixing network passes on.",
+        "E18: rollout without the residual stream and with reversed layers is not what a mixing network "
+        "computes.",
         "S = A¹ × A² × … × A^N",
         lambda layers: layers,
     )
@@ -55,7 +56,7 @@ def e18_order(seed: int, n: int) -> Misprint:
     return rolled(
         seed,
         n,
-        "E18: with the residual stream added, too, the last layer of a rollout stands leftmost.",
+        "E18: also with the residual stream, the last layer of a rollout is the leftmost factor.",
         "S = Â¹ × Â² × … × Â^N",
         lambda layers: [(layer + np.eye(len(layer))) / 2 for layer in layers],
     )
@@ -106,11 +107,11 @@ def e19_identity(seed: int, n: int) -> Misprint:
         right.append(distance(relevance(trace), truth))
     return Misprint(
         number="E19",
-        sentence="E19: without the identity, one layer that is not felt wipes out the relevance of all"
-        " others.",
+        sentence="E19: without the identity, one layer without effect removes the relevance of all others.",
         printed="Ā = mean_h (∇A ⊙ R)⁺",
         correct="Ā = I + mean_h (∇A ⊙ R)⁺",
-        judge="zoo:sentiment with no positive gradient in its first layer: what the layers above give alone",
+        judge="zoo:sentiment with no positive gradient in its first layer: the result of the other layers "
+        "alone",
         wrong=np.array(wrong),
         right=np.array(right),
         least=0.9,
@@ -131,8 +132,8 @@ def e20_first_layer(seed: int, n: int) -> Misprint:
         missed[-1][-1] += distance(raw, trace.attentions[-1].double().mean(0)[0])
     return Misprint(
         number="E20",
-        sentence="E20: the answer is read in the class token's row of the last layer, not in that of the"
-        " first.",
+        sentence="E20: the answer is read from the class token's row in the last layer, not in the first "
+        "layer.",
         printed="raw attention = first layer",
         correct="raw attention = last layer, class token's row, mean over heads",
         judge="zoo:sentiment on film reviews: the share of |∂f/∂A| outside that row",

@@ -49,13 +49,12 @@ def e21_code(seed: int, n: int) -> Misprint:
     left = float((sae(x) - x).square().sum() / (x - x.mean(0)).square().sum())
     return Misprint(
         number="E21",
-        sentence="E21: each of three faults keeps the printed autoencoder from running: a reserved word,"
-        " no super(), a"
-        " module for a function.",
+        sentence="E21: each of three bugs stops the printed autoencoder: a reserved word, no super(), a "
+        "module used as a function.",
         printed="lambda as a name; no super().__init__(); nn.ReLU(x)",
         correct="another name; super().__init__(); relu(x)",
-        judge="Python: the share of the faults with which it fails; of heedful's, trained, the variance"
-        " left over",
+        judge="Python: the share of the bugs with which it fails; for heedful's trained autoencoder, the "
+        "unexplained variance",
         wrong=np.array([1 - np.mean(printed)]),
         right=np.array([left]),
         least=0.99,
@@ -101,12 +100,11 @@ def e21_decoder_norm(seed: int, n: int) -> Misprint:
         right.append(ours + abs(1 - after["error"] / before["error"]))
     return Misprint(
         number="E21",
-        sentence="E21: longer decoder columns lower an L1 penalty without sparsity; weighed by the"
-        " lengths it stays.",
+        sentence="E21: longer decoder columns lower an L1 penalty without sparsity; a penalty multiplied "
+        "by the lengths does not change.",
         printed="λ Σ f_i",
         correct="unit decoder columns, or λ Σ f_i ‖d_i‖",
-        judge="the change of the penalty when encoder and decoder are rescaled and nothing else changes:"
-        " none",
+        judge="the change of the penalty when only encoder and decoder are rescaled (should be zero)",
         wrong=np.array(wrong),
         right=np.array(right),
     )
@@ -123,11 +121,11 @@ def e21_batch(seed: int, n: int) -> Misprint:
         right.append(abs(balance - 1))
     return Misprint(
         number="E21",
-        sentence="E21: a penalty summed over the batch beside a mean error means another weight for every"
-        " batch size.",
+        sentence="E21: a penalty summed over the batch together with a mean error has another weight for "
+        "every batch size.",
         printed="mean squared error + λ Σ over the batch",
         correct="both are means over the batch",
-        judge="every row twice: the change of penalty over error: none",
+        judge="every sample twice: the change of penalty divided by error (should be zero)",
         wrong=np.array(wrong),
         right=np.array(right),
     )

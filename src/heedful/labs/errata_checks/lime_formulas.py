@@ -35,8 +35,8 @@ def e1_equal_scores(seed: int, n: int) -> Misprint:
         right.append(distance(lime_first_order.centred(game), truth))
     return Misprint(
         number="E1",
-        sentence="E1: with equal attention scores LIME's coefficients are once, not 3/2 times, the"
-        " published sum.",
+        sentence="E1: with equal attention scores LIME's coefficients are 1 times, not 3/2 times, the "
+        "published sum.",
         printed="β_j ≈ 3/2 W(α v − α_h v_h)",
         correct="β_j = W(α v − α_h v_h) where scores are equal",
         judge="least squares on every subset of 8 words",
@@ -56,8 +56,8 @@ def e1_diffuse(seed: int, n: int) -> Misprint:
         right.append(distance(lime_first_order.centred(game), truth))
     return Misprint(
         number="E1",
-        sentence="E1: with many words and none with much attention, the theorem's own regime, 3/2 is off"
-        " as well.",
+        sentence="E1: with many words and little attention on each, which the theorem assumes, 3/2 is "
+        "wrong as well.",
         printed="β_j ≈ 3/2 W(α v − α_h v_h)",
         correct="β_j ≈ W(g(v − v̄) − g_h(v_h − v̄)) / D̄, at half of every word",
         judge="the exact limit, d = 99",
@@ -83,8 +83,8 @@ def e1_removed(seed: int, n: int) -> Misprint:
         right.append(max(distance(1 - a2 / a1, truth), distance((d + 1) / (3 * (d - 1)), truth)))
     return Misprint(
         number="E1",
-        sentence="E1: given that a word is kept, a third of the others is removed, not half: hence 1, not"
-        " 3/2.",
+        sentence="E1: if a word is kept, a third of the others is removed on average, not half. So the "
+        "constant is 1, not 3/2.",
         printed="E[s/(d−1) | j kept] = 1/2",
         correct="E[s/(d−1) | j kept] = (d+1)/(3(d−1))",
         judge="subsets counted",
@@ -112,7 +112,7 @@ def e2_corollary(seed: int, n: int) -> Misprint:
         right.append(max(distance(exact, truth), distance(ours[1], truth)))
     return Misprint(
         number="E2",
-        sentence="E2: the large-bandwidth corollary of LIME is no equality for a finite number of words.",
+        sentence="E2: the large-bandwidth corollary of LIME is not exact for a finite number of words.",
         printed="β_j = 3E[f | j] − 3/d Σ_k E[f | k]",
         correct="β_j = 3(d−1)/(d+1) E[f | j] − 3(d−3)/(d(d+1)) Σ_k E[f | k] − 6/(d+1) E[f]",
         judge="least squares on every subset of 8 words, random f",
@@ -136,10 +136,10 @@ def e16_intercept(seed: int, n: int) -> Misprint:
         right.append(distance(enumeration.lime(values)[1], truth))
     return Misprint(
         number="E16",
-        sentence="E16: a LIME surrogate without an intercept gives the words what belongs to none of them.",
+        sentence="E16: a LIME surrogate without an intercept assigns a constant part of the output to words.",
         printed="β in R^d, no intercept",
-        correct="an intercept beside β in R^d",
-        judge="the slopes of a drawn line",
+        correct="an intercept in addition to β in R^d",
+        judge="the slopes of a random linear function",
         wrong=np.array(wrong),
         right=np.array(right),
     )
@@ -163,8 +163,8 @@ def e16_masks(seed: int, n: int) -> Misprint:
             result.append(distance(np.bincount(places, weights=each), truth))
     return Misprint(
         number="E16",
-        sentence="E16: LIME's indicators are of distinct words, not of places: a word goes wherever it"
-        " stands.",
+        sentence="E16: LIME's indicators are for distinct words, not for positions: a word is removed "
+        "everywhere.",
         printed="Z in {0,1}^T, T places",
         correct="Z in {0,1}^d, d distinct words",
         judge="least squares on every subset of four words at nine places, zoo:one-layer",
@@ -189,9 +189,8 @@ def e17_ratio_lemma(seed: int, n: int) -> Misprint:
         right.append(max(gap / (most * sd / floor**2) - 1, 0.0))
     return Misprint(
         number="E17",
-        sentence="E17: the difference in the ratio lemma can be negative and beyond the printed bound;"
-        " another bound"
-        " holds for its absolute value.",
+        sentence="E17: the difference in the ratio lemma can be negative and beyond the printed bound; "
+        "another bound is valid for its absolute value.",
         printed="E[X/Y] − E[X]/E[Y] ≤ C Var(Y)/(cn)³ + C² sd(Y)/(cn)²",
         correct="|E[X/Y] − E[X]/E[Y]| ≤ C sd(Y)/(cn)²",
         judge="distributions of 50 points, |X| ≤ C, Y ≥ cn; the share by which the bound is exceeded (a"
@@ -215,7 +214,7 @@ def ok_subset_sums(seed: int, n: int) -> Misprint:
         wrong.append(distance(factor * h.var(ddof=1), truth[1]))
     return Misprint(
         number="OK",
-        sentence="Sound: the lemma on sums over random subsets, with the 1/n variance.",
+        sentence="Correct: the lemma on sums over random subsets, with the 1/n variance.",
         printed="the 1/(n−1) variance",
         correct="E = s h̄, Var = s(n−s)/(n−1) · 1/n Σ(h − h̄)²",
         judge="every subset of 9 (a lemma, no code of heedful's)",

@@ -30,7 +30,7 @@ def e4_gelu(seed: int, n: int) -> Misprint:
     ours = (gelu(torch.tensor(x)) / torch.tensor(x)).numpy()
     return Misprint(
         number="E4",
-        sentence="E4: the GELU with 1/(2 pi) in front of the integral has no distribution function in it.",
+        sentence="E4: the GELU with 1/(2 pi) before the integral does not contain a distribution function.",
         printed="Φ(x) = 1/(2π) ∫ exp(−t²/2) dt",
         correct="Φ(x) = 1/√(2π) ∫ exp(−t²/2) dt",
         judge="quadrature, divided by its value at infinity",
@@ -84,7 +84,7 @@ PREFIX = "attention over each prefix, without a mask"
 def e5_multiplied(seed: int, n: int) -> Misprint:
     masked_rows = masked(seed, n)
     sentence = (
-        "E5: a mask that multiplies scores by minus infinity lets forbidden tokens win, or gives no number."
+        "E5: a mask that multiplies scores by minus infinity gives forbidden tokens all weight, or NaN."
     )
     return Misprint(
         number="E5",
@@ -99,9 +99,7 @@ def e5_multiplied(seed: int, n: int) -> Misprint:
 
 def e5_diagonal(seed: int, n: int) -> Misprint:
     masked_rows = masked(seed, n)
-    sentence = (
-        "E5: a mask that forbids s ≤ t forbids a token itself, and leaves the first nothing to look at."
-    )
+    sentence = "E5: a mask that forbids s ≤ t forbids the token itself, so the first token has no key."
     return Misprint(
         number="E5",
         sentence=sentence,
@@ -115,7 +113,7 @@ def e5_diagonal(seed: int, n: int) -> Misprint:
 
 def e5_scale(seed: int, n: int) -> Misprint:
     masked_rows = masked(seed, n)
-    sentence = "E5: the last line of the masked formula, which drops the scale, is another attention."
+    sentence = "E5: the last line of the masked formula omits the scale and is a different attention."
     return Misprint(
         number="E5",
         sentence=sentence,
@@ -136,7 +134,7 @@ def e6_scale(seed: int, n: int) -> Misprint:
         right.append(far(attention(q, k, v).weights, truth))
     return Misprint(
         number="E6",
-        sentence="E6: attention weights without the root of the dimension are other weights.",
+        sentence="E6: attention without the square root of the dimension has different weights.",
         printed="α = softmax(q·k)",
         correct="α_t = softmax_u(q·k_u / √d)_t",
         judge="torch's scaled_dot_product_attention with the identity as values",
@@ -250,7 +248,7 @@ def ok_solu(seed: int, n: int) -> Misprint:
     shown = np.array([[1.905, 0.024, 1.905, 0.024], [3.79, 0, 0, 0], [0.25, 0.25, 0.25, 0.25]])
     return Misprint(
         number="OK",
-        sentence="Sound: the examples of SoLU are x times softmax(x), to the digits shown.",
+        sentence="Correct: the examples of SoLU are x times softmax(x), to the digits shown.",
         printed="softmax(x) alone",
         correct="x · softmax(x) = (1.905, .024, 1.905, .024), (3.79, 0, 0, 0), 1/4",
         judge="the digits shown",

@@ -66,7 +66,7 @@ class AnswerFile:
                 base.executescript(SCHEMA)
         except sqlite3.Error as error:
             fix = "Give another --database FILE"
-            raise HeedfulError(f"{self.path} cannot hold the answers", str(error), fix) from None
+            raise HeedfulError(f"{self.path} cannot be used for the answers", str(error), fix) from None
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:

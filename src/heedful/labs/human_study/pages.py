@@ -59,12 +59,13 @@ def welcome(rounds: int, token: str) -> str:
         "Choose the classifier",
         f"""<header><p class="kicker">Study</p>
 <h1 class="verdict">Which of two classifiers would you trust?</h1></header>
-<div class="told"><p>Both sort mail into good and spam. In each of {rounds} rounds you meet two others, called
-left and right. Sometimes you see words that made each of them decide, sometimes only how often each was right
-about mails of the same collection. Pick the one that you think will do better on mails from elsewhere.</p>
-<p>The mails are twenty years old and real, spam included; addresses and links are masked. It takes about five
-minutes. Your answers and how long they took are kept in a file on this computer, under a random name. Nothing
-is sent anywhere.</p></div>
+<div class="told"><p>Both sort mail into good and spam. In each of {rounds} rounds you see two new
+classifiers, called left and right. Sometimes you see the words behind their decisions, sometimes only how
+often each was right on mails of the same collection. Choose the one that you think will do better on
+mails from other sources.</p>
+<p>The mails are real and twenty years old, spam included. Addresses and links are masked. The study takes
+about five minutes. Your answers and their times are stored in a file on this computer, under a random name.
+Nothing is sent anywhere.</p></div>
 <form method="post" action="/begin">{_token(token)}<button>Begin</button></form>""",
     )
 
@@ -92,16 +93,16 @@ def _accuracy(found: Round, order: Sequence[int]) -> str:
         for side, which in zip(("Left", "Right"), order, strict=True)
     )
     return (
-        '<p class="told">How often each was right about mails of the collection it learnt from, which it had '
-        f"not seen before:</p><table><tbody>{rows}</tbody></table>"
+        '<p class="told">How often each was right on new mails of the collection it was trained '
+        f"on:</p><table><tbody>{rows}</tbody></table>"
     )
 
 
 def _explanations(found: Round, order: Sequence[int]) -> str:
     left, right = (found.shown["lime"][which] for which in order)
     text = (
-        '<p class="told">Below each mail stands what left and right say of it, and the words that count most '
-        "for that: the longer a word's bar, the more. Words that speak against it are marked so.</p>"
+        '<p class="told">Below each mail you see the answers of left and right, and the most important words '
+        "for them. A longer bar means more important. Words against the answer are marked.</p>"
     )
     return text + "".join(_mail(n, *pair) for n, pair in enumerate(zip(left, right, strict=True), 1))
 
@@ -131,13 +132,12 @@ def ending(own: Sequence[StudyShare], everyone: Sequence[StudyShare]) -> str:
         "The end of the study",
         f"""<header><p class="kicker">Study</p>
 <h1 class="verdict">You picked the better classifier in {right} of {rounds} rounds.</h1></header>
-<div class="told"><p>In every round one classifier had learnt from whole mails, headers and all. Headers tell
-by which way a mail came, which gives away its kind in this collection and nowhere else: such a classifier
-looks better until it meets mails without those headers. The better one had learnt from what mails
-say.</p></div>
+<div class="told"><p>In every round one classifier was trained on whole mails with headers. Headers show the
+route of a mail, which reveals its kind in this collection, but not elsewhere. So this classifier looks better
+until it reads mails without these headers. The better one was trained on the text of the mails.</p></div>
 {_table("You", own)}{_table("Everyone so far", everyone)}
-<p class="told">Intervals are exact binomial ones (95 %) over rounds. Rounds of one person are alike, so with
-few people they are too narrow. <a href="/">Another sitting</a></p>""",
+<p class="told">Intervals are exact binomial intervals (95 %) over rounds. Rounds of one person are similar,
+so the intervals are too narrow for few people. <a href="/">Start again</a></p>""",
     )
 
 

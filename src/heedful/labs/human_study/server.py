@@ -36,7 +36,7 @@ from heedful.server.security import HEADERS, App, Guard, Message, Receive, Scope
 ROUNDS, MAILS = 8, 3
 MAX_BODY_BYTES = 4096  # bytes of a form
 COOKIE = "sitting"
-FOREIGN = "This form is not from this page, or the study was started again."
+FOREIGN = "This form is not from this web page, or the study was restarted."
 POLICY = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 SENT = HEADERS | {
     "content-security-policy": POLICY,
@@ -173,20 +173,20 @@ def skipped(method: str, headers: Headers, guard: Guard) -> tuple[int, str] | No
     """(status, why) of a request that is not answered."""
     hosts = headers.getlist("host")
     if len(hosts) != 1 or not guard.knows(hosts[0]):
-        return 421, "This server does not go by that name. Open the address that was printed."
+        return 421, "This server has another name. Open the printed address."
     if method not in ("GET", "HEAD", "POST"):
         return 405, "Use GET or POST."
     if method != "POST":
         return None
     origin = headers.get("origin")
     if origin is None or urlsplit(origin).netloc.lower() != hosts[0].lower():
-        return 403, "Another site asked: answers are taken from this page alone."
+        return 403, "This request came from another site. Answers are accepted from this web page only."
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         return 415, "Answers come as a form."
     length = headers.get("content-length", "")
     if not (length.isascii() and length.isdigit()) or int(length) > MAX_BODY_BYTES:
-        return 413, "That is more than a form of this page holds."
+        return 413, "The form is too large."
     return None
 
 

@@ -22,9 +22,9 @@ from torch import Tensor
 
 import heedful
 from heedful.core.arrays import Floats
+from heedful.core.charts import BarGroup, Bars
 from heedful.labs.base.registry import LabRun
 from heedful.labs.models.counting import CountConfig, Counter, answers
-from heedful.reports.charts.curves_boxes_bars import BarGroup, bars
 from heedful.stats.intervals import Band, mean_of, share_of, student
 
 KINDS = ("positional", "semantic")
@@ -124,7 +124,7 @@ def explaining(run: LabRun, models: dict[str, Counter], texts: int) -> None:
     bands = {kind: student(values, len(names)) for kind, values in aucs.items()}
     for kind, band in bands.items():
         run.table(
-            f"The {kind} model, {int(right.sum())} sequences; intervals for all methods together",
+            f"The {kind} model, {int(right.sum())} sequences; simultaneous intervals",
             ["method", "found", "low", "high", "moves"],
             [
                 [name, band.mean[m], max(0.0, band.low[m]), min(1.0, band.high[m]), moves(scores[kind][name])]
@@ -132,8 +132,9 @@ def explaining(run: LabRun, models: dict[str, Counter], texts: int) -> None:
             ],
         )
     run.say(
-        "found: chance that a copy scores above another letter. moves: share of the variance of the scores"
-        " that comes from the sequence; at zero, a method says the same whatever it is shown."
+        "found: probability that a copy scores higher than another letter. moves: share of the scores' "
+        "variance that comes from the sequence; at zero, a method gives the same scores for every "
+        "sequence."
     )
     who_notices(run, names, aucs, scores)
     drawn(run, names, bands)
@@ -147,7 +148,13 @@ def drawn(run: LabRun, names: Sequence[str], bands: dict[str, Band]) -> None:
         shown.append(BarGroup(name, *(np.clip(part, 0.0, 1.0).tolist() for part in parts)))
     run.figure(
         "found",
-        bars(shown, series=list(KINDS), up="copies found (1/2: chance)", title="Copies found by each method"),
+        Bars(
+            shown,
+            series=list(KINDS),
+            y="copies found (chance: 1/2)",
+            title="Copies found by each method",
+            better="high",
+        ),
         "Chance that a copy of the asked letter scores above another letter, by method and model.",
     )
 
@@ -168,16 +175,16 @@ def who_notices(
     rows = zip(*(scores["positional"][name] for name in ("grad-l2", "attention-avg")), strict=True)
     uneven = [float(np.ptp(norms / observed) / (norms / observed).max()) for norms, observed in rows]
     run.claim(
-        "On the positional model the norm of the gradient is attention times one number a sequence: it"
-        " knows no more about the letters.",
+        "On the positional model the norm of the gradient is attention times one number per sequence: it "
+        "contains no more information about the letters.",
         value=max(uneven),
         exact=True,
         holds=max(uneven) < 1e-4,
     )
     run.say(
-        "Where attention does not depend on the input, every place after the first sends its value through"
-        " the same matrix: df/de_j = A_0j V'g, with one g for all. So the gradient alone cannot tell a copy"
-        " from another letter; times the input, or along a path to it, it can."
+        "If attention does not depend on the input, all positions after the first send their value "
+        "through the same matrix: df/de_j = A_0j V'g, with one g for all. So the gradient alone cannot "
+        "distinguish a copy from another letter. Gradient times input, or gradients along a path, can."
     )
     gap = (
         aucs["semantic"][:, names.index("attention-avg")]
@@ -197,8 +204,8 @@ def who_notices(
         )
         value, span = share_of(weakest == 1)
         run.claim(
-            f"Methods that remove letters find the copies in the {kind} model: for most sequences every copy"
-            " scores above every other letter, by the weakest of them.",
+            f"Methods that remove letters find the copies in the {kind} model: even with the weakest of "
+            "them, every copy scores above every other letter for most sequences.",
             value=value,
             interval=span,
             holds=span[0] > 0.75,

@@ -120,8 +120,8 @@ def positive_scores(run: LabRun, name: str, count: int) -> None:
     small = {method: cells[0] for method, cells in shares.items()}
     value, span = small["grad-x-input"]
     run.claim(
-        f"{name}: gradient x input, the slope itself, is wrong about {WAYS[0]} of a word less often than a"
-        " random score.",
+        f"{name}: gradient x input, which is the slope, is wrong about {WAYS[0]} of a word less often than "
+        "a random score.",
         value=value,
         interval=span,
         holds=span[1] < small["random"][1][0],
@@ -130,9 +130,9 @@ def positive_scores(run: LabRun, name: str, count: int) -> None:
     )
     value, span = min((small[method] for method in OTHERS), key=lambda cell: cell[1][0])
     run.claim(
-        f"{name}: a positive score by {', '.join(OTHERS[:-1])} or {OTHERS[-1]} does not mean that more of the"
-        f" word raises the output: {WAYS[0]} of it lowers the output more often than with a positive gradient"
-        " x input (shown: the method that is wrong least often).",
+        f"{name}: a positive score by {', '.join(OTHERS[:-1])} or {OTHERS[-1]} does not mean that more of "
+        f"the word raises the output: {WAYS[0]} of it lowers the output more often than for words with a "
+        "positive gradient x input (number: the method that is wrong least often).",
         value=value,
         interval=span,
         holds=span[0] > small["grad-x-input"][1][1],

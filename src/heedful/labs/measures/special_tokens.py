@@ -161,13 +161,13 @@ def of_text(model: TokenModel, x: TextInput) -> dict[str, tuple[float, float, in
 
 
 LINES = {
-    "split": "split words, all pieces together, over whole words of equal frequency",
-    "piece": "split words, per piece, over whole words of equal frequency",
+    "split": "split words, all pieces together, divided by whole words of equal frequency",
+    "piece": "split words, per piece, divided by whole words of equal frequency",
     "first": "{0} over the most frequent whole word",
     "last": "{1} over the most frequent whole word",
     "first twice": "{0} {0}, both together, over one {0}",
     "last twice": "{1} {1}, both together, over one {1}",
-    "word twice": "the most frequent whole word put twice, over once (control)",
+    "word twice": "the most frequent whole word written twice, divided by once (control)",
     "first part": "{0} {0}, each, over the most frequent whole word",
     "last part": "{1} {1}, each, over the most frequent whole word",
 }
@@ -180,7 +180,7 @@ def special_tokens(run: LabRun, name: str, count: int) -> None:
     marks = text_of(model.encode("a")).tokens
     spans = {key: result[key].interval(run.seed) for key in LINES}
     run.table(
-        f"E13: attention of what is never split, and of what is ({name}, {count} film sentences)",
+        f"E13: attention on special tokens, whole words and split words ({name}, {count} film sentences)",
         ["of", "ratio", "low", "high", "pairs"],
         [
             [what.format(marks[0], marks[-1]), result[key].ratio, *spans[key], result[key].pairs]
@@ -188,8 +188,8 @@ def special_tokens(run: LabRun, name: str, count: int) -> None:
         ],
     )
     run.claim(
-        f"E13, {name}: words that are split get no less attention than whole words of equal frequency, their"
-        " pieces taken together: not to be split earns nothing.",
+        f"E13, {name}: split words (all pieces together) get no less attention than whole words of equal "
+        "frequency. So being whole is no advantage.",
         value=result["split"].ratio,
         interval=spans["split"],
         holds=spans["split"][0] > 1,
@@ -198,8 +198,8 @@ def special_tokens(run: LabRun, name: str, count: int) -> None:
     )
     most = max(("first", "last"), key=lambda key: result[key].ratio)
     run.claim(
-        f"E13, {name}: the special token that gets most, put in two parts, gets more per part than the most"
-        " frequent whole word, which is not split either.",
+        f"E13, {name}: the special token with most attention, written twice, gets more per copy than the "
+        "most frequent whole word, which is not split either.",
         value=result[f"{most} part"].ratio,
         interval=spans[f"{most} part"],
         holds=spans[f"{most} part"][0] > 1,

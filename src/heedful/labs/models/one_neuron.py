@@ -28,19 +28,20 @@ def one_neuron(run: LabRun) -> None:
     squared = {w: loss_of(w, lambda size: 1 - 1 / size) for w in wirings}
     best = {k: min((w for w in wirings if sum(w) == k), key=entropy.__getitem__) for k in range(5)}
     run.say(
-        """A neuron is on or off; one of four features is present, each as often, and tells the next token.
-        A neuron for one feature leaves three in doubt: three quarters of log 3. One that fires for two leaves
-        two either way: log 2. Nothing is compressed here, and still a loss of logarithms wants polysemantic
-        neurons. Squared error is the same for both."""
+        "A neuron is on or off. One of four features is present, each with the same probability, and "
+        "determines the next token. A neuron for one feature leaves three others open: cross entropy "
+        "three quarters of log 3. A neuron for two features always leaves two open: log 2. So cross "
+        "entropy prefers polysemantic neurons, even without compression. Squared error is the same for "
+        "both."
     )
     run.table(
-        "A neuron that fires for so many of four features",
+        "A neuron that is active for this many of four features",
         ("features", "cross entropy", "published", "squared error"),
         [(k, entropy[w], PUBLISHED.get(k), squared[w]) for k, w in best.items()],
     )
     for k, name in ((1, "one"), (2, "two")):
         run.claim(
-            f"A neuron for {name} of four features has the cross entropy that is published: {PUBLISHED[k]}",
+            f"A neuron for {name} of four features has the published cross entropy: {PUBLISHED[k]}",
             value=entropy[best[k]],
             holds=abs(entropy[best[k]] - PUBLISHED[k]) <= 0.005,
             against=PUBLISHED[k],
@@ -48,7 +49,7 @@ def one_neuron(run: LabRun) -> None:
             exact=True,
         )
     run.claim(
-        "Of all wirings of one neuron, cross entropy is least where it fires for two of four features",
+        "Of all possible neurons, cross entropy is lowest for one that is active for two of four features",
         value=min(entropy.values()),
         holds=all((loss > entropy[best[2]] + 1e-9) == (sum(w) != 2) for w, loss in entropy.items()),
         against=entropy[best[1]],
@@ -56,7 +57,7 @@ def one_neuron(run: LabRun) -> None:
         exact=True,
     )
     run.claim(
-        "Squared error does not tell a neuron for one feature from a neuron for two",
+        "Squared error is the same for a neuron for one feature and a neuron for two",
         value=squared[best[2]] - squared[best[1]],
         holds=abs(squared[best[2]] - squared[best[1]]) < 1e-12,
         exact=True,

@@ -58,7 +58,7 @@ def place(model: Model, site: str) -> SiteLocation:
     if site in result.places:
         return result.places[site]
     if site in result.missing:
-        raise HeedfulError(f"{site} cannot be told in {model.name}", result.missing[site])
+        raise HeedfulError(f"{site} cannot be identified in {model.name}", result.missing[site])
     raise HeedfulError(f"{model.name} has no site {site!r}", fix=f"It has: {_short(result.places)}")
 
 
@@ -71,7 +71,7 @@ def sites(model: Model) -> SiteMap:
     """Found once for each model, by two passes over a few tokens."""
     if not isinstance(model, TokenModel):
         raise HeedfulError(
-            f"{model.name} has no sites", "it is a function of texts: nothing inside it can be seen"
+            f"{model.name} has no sites", "it is a function of texts: nothing inside it can be read"
         )
     if model.backend not in _site_maps:
         _site_maps[model.backend] = find(model)
@@ -153,7 +153,7 @@ def _hook(where: SiteLocation, edit: Change, here: Callable[[], bool]) -> Any:
         if not isinstance(after, Tensor) or after.shape != before.shape:
             given = tuple(after.shape) if isinstance(after, Tensor) else type(after).__name__
             raise HeedfulError(
-                f"the edit at {where.site} gave {given}", f"the site holds {tuple(before.shape)}"
+                f"the edit at {where.site} gave {given}", f"the site contains {tuple(before.shape)}"
             )
         return after.to(before.dtype)
 

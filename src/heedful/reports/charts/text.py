@@ -11,7 +11,7 @@ from heedful.reports.charts.forest_scatter import directed
 from heedful.reports.charts.sparkline import reach, sparkline
 
 MOST_POINTS = 24  # of a small curve
-BAR = 20
+BAR, MIN_ROOM = 20, 12
 
 
 def chart_lines(chart: Chart, width: int) -> list[str]:
@@ -38,8 +38,10 @@ def _forest(chart: Forest, width: int) -> list[str]:
     numbers = [
         with_interval(one.value, one.low, one.high, lambda v: fixed(v, decimals)) for one in chart.lines
     ]
-    names, tail = max(len(one.label) for one in chart.lines), max(map(len, numbers))
-    room = max(12, min(40, width - names - tail - 4))
+    tail = max(map(len, numbers), default=0)
+    most = width - tail - 4 - MIN_ROOM  # a longer name has a line of its own
+    names = max((len(one.label) for one in chart.lines if len(one.label) <= most), default=0)
+    room = max(MIN_ROOM, min(40, width - names - tail - 4))
 
     def at(value: float) -> int:
         return round((value - low) / spread * (room - 1))
@@ -55,7 +57,9 @@ def _forest(chart: Forest, width: int) -> list[str]:
             cells[at(min(high, max(low, one.control)))] = "◇"
         if math.isfinite(one.value):
             cells[at(one.value)] = "●"
-        lines.append(f"{one.label:<{names}}  {''.join(cells)}  {number}")
+        long = len(one.label) > names
+        lines += [one.label] if long else []
+        lines.append(f"{'' if long else one.label:<{names}}  {''.join(cells)}  {number}")
     named = f"{chart.reference_name}" if chart.reference_name else ""
     below = " " * (names + 2) + _centred(named, at(chart.reference), room) if named else ""
     return [*lines, *filter(str.strip, (below.rstrip(), f"{directed(chart.x, chart.better)}"))]
@@ -102,15 +106,12 @@ def _bars(chart: Bars) -> list[str]:
     values = [v for group in chart.groups for v in group.values]
     top = max((abs(v) for v in values if math.isfinite(v)), default=0.0) or 1.0
     width = max(map(len, names), default=0)
+    shares = [abs(value) / top if math.isfinite(value) else 0.0 for value in values]
     lines = [
-        f"{name:<{width}}  {_bar(value / top)} {short(value)}"
-        for name, value in zip(names, values, strict=False)
+        f"{name:<{width}}  {'█' * round(BAR * share)} {short(value)}"
+        for name, value, share in zip(names, values, shares, strict=False)
     ]
     return [*lines, directed(chart.y, chart.better)]
-
-
-def _bar(share: float) -> str:
-    return "█" * round(BAR * abs(share)) if math.isfinite(share) else ""
 
 
 def _histogram(chart: Histogram) -> list[str]:

@@ -317,7 +317,7 @@ def _movable(rows: Rows) -> str:
 
 @trial_test(
     "adversary",
-    title="Can attention be changed, text by text, and the answer stay?",
+    title="Can attention change a lot while the output stays the same?",
     needs={"attentions", "edits"},
     cite="Jain & Wallace 2019",
     order=3,

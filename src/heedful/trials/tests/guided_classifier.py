@@ -225,7 +225,7 @@ def _showed(rows: Rows, _: Rows) -> str:
 
 @trial_test(
     "guide",
-    title="Do the weights help a network that has no attention of its own?",
+    title="Do the attention weights help a network without attention?",
     needs={"attentions", "edits", "training texts"},
     cite="Wiegreffe & Pinter 2019",
     order=8,

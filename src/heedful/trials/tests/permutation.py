@@ -26,6 +26,7 @@ import torch
 from scipy import stats
 
 from heedful.core.arrays import Floats
+from heedful.core.charts import Scatter, Series
 from heedful.core.cost import Cost
 from heedful.core.progress import Progress
 from heedful.io.json_codec import to_jsonable
@@ -37,7 +38,7 @@ from heedful.trials.formatting import NOTHING, above, decimals, ends, unmoved
 from heedful.trials.forward import Change, ask, without
 from heedful.trials.permute_attention import permuted
 from heedful.trials.registry import Rows, TrialWords, trial_test
-from heedful.trials.rows import BESIDE_ONE_WORD, ChartSeries, TrialChart, TrialRow
+from heedful.trials.rows import BESIDE_ONE_WORD, TrialRow
 
 if TYPE_CHECKING:
     from heedful.trials.suite import TrialSuite
@@ -244,17 +245,17 @@ def _less(row: TrialRow) -> bool:
     return above(0.0, row.extra.get(AT_MOST, math.nan))
 
 
-def _chart(result: Permutation) -> TrialChart:
+def _chart(result: Permutation) -> Scatter:
     """One point per text, at the last place: all layers, or the only one."""
     name = result.places[-1]
     points = tuple(zip(result.largest[:, -1].tolist(), result.change[:, -1].tolist(), strict=True))
     title = f"median change of the answer against the largest weight, {name}"
-    return TrialChart(title, f"largest weight, {name}", "median change", (ChartSeries(name, points),))
+    return Scatter((Series(name, points),), f"largest weight, {name}", "median change of the answer", title)
 
 
 @trial_test(
     "permutation",
-    title="Does the answer move when attention is shuffled?",
+    title="Does the output change when attention is shuffled?",
     needs={"attentions", "edits"},
     cite="Jain & Wallace 2019",
     order=2,

@@ -337,7 +337,7 @@ def _gap(row: TrialRow) -> str:
 
 @trial_test(
     "training",
-    title="Can training make attention better?",
+    title="Does an attention regulariser make attention a better explanation?",
     needs={"attentions", "edits", "gradients", "training texts", "terms"},
     cite="Bao et al. 2018",
     order=9,

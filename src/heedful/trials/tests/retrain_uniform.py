@@ -209,7 +209,7 @@ def _showed(rows: Rows, _: Rows) -> str:
 
 @trial_test(
     "frozen",
-    title="Does a model of this kind need attention for this task?",
+    title="Is a model retrained with uniform attention as accurate?",
     needs={"attentions", "edits", "training texts"},
     cite="Wiegreffe & Pinter 2019",
     order=5,

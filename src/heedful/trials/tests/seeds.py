@@ -28,6 +28,7 @@ import torch
 from torch import Tensor
 
 from heedful.core.arrays import Floats
+from heedful.core.charts import Scatter, Series
 from heedful.core.progress import Progress
 from heedful.io.json_codec import to_jsonable
 from heedful.models.adapter import TokenModel
@@ -37,7 +38,7 @@ from heedful.stats.intervals import Interval, two_way_mean
 from heedful.trials.batches import PaddedTexts
 from heedful.trials.formatting import row_interval
 from heedful.trials.registry import Rows, TrialWords, trial_test
-from heedful.trials.rows import ChartSeries, TrialChart, TrialRow, of_key
+from heedful.trials.rows import TrialRow, of_key
 from heedful.trials.training import Passed, apart, fit, fresh, maps, place_of, read, settings
 
 if TYPE_CHECKING:
@@ -247,16 +248,16 @@ def _showed(rows: Rows, _: Rows) -> str:
     return f"Models that differ by a seed alone are JSD {row_interval(apart)} apart in attention."
 
 
-def _chart(result: Seeds) -> TrialChart:
+def _chart(result: Seeds) -> Scatter:
     """One point per text."""
     points = tuple(zip(result.largest.tolist(), result.medians().tolist(), strict=True))
     title = "how far seeds are apart against the largest weight of the text"
-    return TrialChart(title, "largest weight", "median JSD of two seeds", (ChartSeries("texts", points),))
+    return Scatter((Series("texts", points),), "largest weight", "median JSD of two seeds", title)
 
 
 @trial_test(
     "seeds",
-    title="How far do seeds alone move attention?",
+    title="How much does attention differ between random seeds?",
     needs={"attentions", "edits", "training texts"},
     cite="Wiegreffe & Pinter 2019",
     order=6,

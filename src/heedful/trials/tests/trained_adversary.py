@@ -31,6 +31,7 @@ import torch
 from torch import Tensor
 
 from heedful.core.arrays import Floats
+from heedful.core.charts import Scatter, Series
 from heedful.core.errors import HeedfulError
 from heedful.core.progress import Progress
 from heedful.models.adapter import TokenModel
@@ -41,7 +42,7 @@ from heedful.stats.intervals import Interval, two_way_mean
 from heedful.trials.batches import PaddedTexts
 from heedful.trials.formatting import above, decimals, row_interval
 from heedful.trials.registry import Rows, TrialWords, trial_test
-from heedful.trials.rows import ChartSeries, TrialChart, TrialRow, of_key
+from heedful.trials.rows import TrialRow, of_key
 from heedful.trials.tests.seeds import TWO_SEEDS, Seeds, answers_apart, as_array, hits
 from heedful.trials.training import (
     CHUNK_TEXTS,
@@ -310,19 +311,19 @@ def _against(rows: Rows, every: Rows) -> str:
     return ""
 
 
-def _chart(result: TrainedAdversary) -> TrialChart:
+def _chart(result: TrainedAdversary) -> Scatter:
     """The curve over lambda, and two seeds beside it."""
     curve = tuple((float(point.output.mean()), float(point.moved.mean())) for point in result.points)
-    series = [ChartSeries("adversary, one point a lambda", curve, joined=True)]
+    series = [Series("adversary, one point per lambda", curve, joined=True)]
     if math.isfinite(result.control_moved) and math.isfinite(result.control_output):
-        series.append(ChartSeries("two seeds", ((result.control_output, result.control_moved),)))
+        series.append(Series("two seeds", ((result.control_output, result.control_moved),)))
     title = "how far attention moved against how far the answers moved"
-    return TrialChart(title, "answers moved (TVD)", "attention moved (JSD)", tuple(series))
+    return Scatter(tuple(series), "change of the answers (TVD)", "change of attention (JSD)", title)
 
 
 @trial_test(
     "trained adversary",
-    title="Can another model answer alike and look elsewhere?",
+    title="Can a model be trained to the same outputs with other attention?",
     needs={"attentions", "edits", "training texts"},
     cite="Wiegreffe & Pinter 2019",
     order=7,

@@ -228,7 +228,7 @@ def _against(rows: Rows, _: Rows) -> str:
 
 @trial_test(
     "uniform",
-    title="Does this model need its attention?",
+    title="Does the model still work with uniform attention?",
     needs={"attentions", "edits"},
     cite="Wiegreffe & Pinter 2019",
     order=4,

@@ -1,0 +1,204 @@
+"""The tables of an audit: the verdict by method, shares apart, skills, every number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from heedful.audits.result import Audit
+from heedful.core.document import Cell, Column, Row, Section, Table, text_table
+from heedful.core.evidence import Evidence
+from heedful.core.numbers import MISSING, at_most, fixed, percent, short, span
+from heedful.metrics.verdict import MethodVerdict
+
+BETTER, NOT_SHOWN, CIRCULAR = "●", "○", "↻"
+HEADS = ("method", "texts won", "orders beaten", "z", "gap", "model inputs")
+LEGEND = (
+    "● better than random orders; ○ not shown to be better. "
+    "Texts won: texts on which it beat most random orders. "
+    "Orders beaten: share of random orders that it beat, mean over texts. "
+    "z: distance from random orders, in their standard deviations. Gap: no method is better by more. "
+    "Model inputs: per explanation."
+)
+SINGLE = "Each interval is for one number. The marks under By method are corrected for many comparisons."
+SKILL = (
+    "Skill, with its 95 % interval over texts: 0 is a random order, 1 the best order found. "
+    f"{CIRCULAR} circular: the method was fitted by the removal operator of this table. {SINGLE}"
+)
+APART = "Share of random orders beaten, by family of metrics and by removal operator. These were not tested."
+NUMBERS = (
+    "Means over texts, in the unit of the metric. ↑: higher is better; ↓: lower is better. "
+    "Range: the lowest and the highest value of random orders on a text, means over texts."
+)
+SPREAD = (
+    "Removing words makes texts that no model was trained on. Where the skill depends much on how words are "
+    "removed, that part of the number is the removal and not the explanation."
+)
+MIN_SPREAD, MOST_SPREADS = 0.25, 20
+
+
+def ordered(audit: Audit) -> list[MethodVerdict]:
+    """The recommended method first."""
+    return sorted(audit.verdict.methods, key=lambda one: one.method != audit.verdict.use)
+
+
+def verdict_rows(audit: Audit) -> list[tuple[str, ...]]:
+    """One row per method of the verdict, under HEADS."""
+    return [_verdict_row(one) for one in ordered(audit)]
+
+
+def _verdict_row(one: MethodVerdict) -> tuple[str, ...]:
+    gap = MISSING if math.isnan(one.gap) else "0" if one.gap <= 0 else at_most(one.gap)
+    return (
+        f"{BETTER if one.better else NOT_SHOWN} {one.method}",
+        f"{one.won:,} of {one.texts:,}",
+        percent(one.share),
+        fixed(one.z),
+        gap,
+        MISSING if math.isnan(one.inputs) else f"{one.inputs:,.0f}",
+    )
+
+
+def verdict_section(audit: Audit) -> Section | None:
+    rows = verdict_rows(audit)
+    if not rows:
+        return None
+    used = [one.method == audit.verdict.use for one in ordered(audit)]
+    drawn = [
+        Row(tuple(Cell(text, style="good" if use else "") for text in row))
+        for row, use in zip(rows, used, strict=True)
+    ]
+    table = Table("The verdict by method", _columns(HEADS), tuple(drawn))
+    return Section("The verdict by method", (table,), LEGEND, "by-method")
+
+
+def _columns(heads: Sequence[str]) -> tuple[Column, ...]:
+    return tuple(Column(head, words=not place) for place, head in enumerate(heads))
+
+
+# --- families and operators ------------------------------------------------------------------------
+
+
+def apart_heads(audit: Audit) -> tuple[str, ...]:
+    if not audit.verdict.methods:
+        return ()
+    one = audit.verdict.methods[0]
+    families = [name.replace("-", " the ") for name in one.by_family]
+    return ("method", *families, *one.by_operator, "spread over operators")
+
+
+def judged_apart(audit: Audit) -> list[tuple[str, ...]]:
+    """Shares by family and by operator, under `apart_heads`."""
+    rows = []
+    for one in audit.verdict.methods:
+        shares = [*one.by_family.values(), *one.by_operator.values()]
+        operators = one.by_operator.values()
+        spread = max(operators) - min(operators) if operators else math.nan
+        rows.append((one.method, *(percent(share) for share in (*shares, spread))))
+    return rows
+
+
+def apart_section(audit: Audit) -> Section | None:
+    heads = apart_heads(audit)
+    if not heads:
+        return None
+    table = text_table("Shares apart", heads, judged_apart(audit))
+    return Section("Where metrics and operators disagree", (table,), APART, "apart")
+
+
+def spread_section(audit: Audit) -> Section | None:
+    """Only where the way of removing words matters much, the widest first."""
+    pairs = dict.fromkeys((e.metric, e.method) for e in audit.table)
+    every = [(metric, method, audit.spread(metric, method)) for metric, method in pairs]
+    wide = sorted((each for each in every if each[2] >= MIN_SPREAD), key=lambda each: -each[2])
+    if not wide:
+        return None
+    rows = [(f"{metric}, {method}", fixed(value)) for metric, method, value in wide[:MOST_SPREADS]]
+    heads = ("metric and method", "largest minus smallest skill")
+    table = text_table("Spread over operators", heads, rows)
+    return Section("Where the removal operator matters most", (table,), SPREAD, "spread")
+
+
+# --- skills ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SkillTable:
+    """Skills under one operator: methods by metrics."""
+
+    operator: str  # "" where nothing is removed
+    metrics: list[str]
+    methods: list[str]  # highest mean skill first
+    cells: dict[tuple[str, str], Evidence]  # (metric, method)
+
+    @property
+    def title(self) -> str:
+        return f"Words removed by: {self.operator}" if self.operator else "Nothing removed"
+
+    def cell(self, metric: str, method: str) -> Cell:
+        one = self.cells.get((metric, method))
+        if one is None:
+            return Cell(MISSING)
+        mark = f"{CIRCULAR} " if one.circular else ""
+        return Cell(f"{mark}{fixed(one.skill)}", interval(one), one.skill, value=one.skill)
+
+
+def interval(one: Evidence) -> str:
+    """(0.72 to 0.95), or nothing."""
+    return "" if math.isnan(one.interval[0]) else f"({span(*one.interval, fixed)})"
+
+
+def blocks(audit: Audit) -> list[SkillTable]:
+    """One per operator, those that remove something first."""
+    operators = dict.fromkeys(e.operator for e in audit.table)
+    return [_block(audit, operator) for operator in sorted(operators, key=lambda name: not name)]
+
+
+def _block(audit: Audit, operator: str) -> SkillTable:
+    here = [e for e in audit.table if e.operator == operator]
+    cells = {(e.metric, e.method): e for e in here}
+    metrics = list(dict.fromkeys(e.metric for e in here))
+
+    def mean(method: str) -> float:
+        skills = [e.skill for e in here if e.method == method and math.isfinite(e.skill)]
+        return sum(skills) / len(skills) if skills else -math.inf
+
+    methods = sorted(dict.fromkeys(e.method for e in here), key=lambda method: -mean(method))
+    return SkillTable(operator, metrics, methods, cells)
+
+
+def skill_sections(audit: Audit) -> Iterator[Section]:
+    for place, block in enumerate(blocks(audit)):
+        rows = [
+            Row((Cell(method), *(block.cell(metric, method) for metric in block.metrics)))
+            for method in block.methods
+        ]
+        table = Table(f"Skill by method, {block.title}", _columns(("method", *block.metrics)), tuple(rows))
+        yield Section(block.title, (table,), "" if place else SKILL)
+
+
+# --- every number ----------------------------------------------------------------------------------
+
+
+def number_sections(audit: Audit) -> Iterator[Section]:
+    """One table per metric and operator."""
+    groups: dict[tuple[str, str], list[Evidence]] = {}
+    for each in audit.table:
+        groups.setdefault((each.metric, each.operator), []).append(each)
+    heads = ("method", "value", "random", "range of random", "best", "skill", "texts")
+    for place, ((metric, operator), found) in enumerate(groups.items()):
+        arrow = "↑" if audit.better.get(metric) == "high" else "↓"
+        title = f"{arrow} {metric}, {f'words removed by: {operator}' if operator else 'nothing removed'}"
+        table = Table(title, _columns(heads), tuple(map(_number_row, found)))
+        yield Section(title, (table,), "" if place else NUMBERS)
+
+
+def _number_row(one: Evidence) -> Row:
+    numbers = (one.value, one.control, span(*one.chance, _number), one.best)
+    cells = (Cell(each if isinstance(each, str) else _number(each)) for each in numbers)
+    return Row((Cell(one.method), *cells, Cell(fixed(one.skill), interval(one)), Cell(f"{one.n:,}")))
+
+
+def _number(value: float) -> str:
+    return short(value, 4)
