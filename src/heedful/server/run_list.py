@@ -147,7 +147,7 @@ def _title(place: RunPlace) -> str:
             return f"{data['model'].get('name', '')}: {str(data['x']['text'])[:80]}"
         if place.kind == "feature":
             data = saved_results.read(place.path / "feature.json")
-            return f"feature {data['page']['reading']['feature']} of {data['model']}"[:100]
+            return f"feature {data['feature']['reading']['feature']} of {data['model']}"[:100]
         if place.kind == "lab":
             return str(saved_results.read(place.path / "lab.json").get("title", ""))[:100]
         manifest = place.path / "manifest.json"

@@ -124,7 +124,7 @@ def atlas_parts(result: Atlas) -> tuple[str, dict[str, Any]]:
     """What is shown without scripts, and the numbers that scripts draw from: for a page that has more."""
     made = result.document()
     (island,) = (node for node in made.nodes if isinstance(node, Island))
-    return html.body(made, 2), dict(island.data)
+    return html.body(made, 2, "atlas-"), dict(island.data)
 
 
 def _question(ask: Mapping[str, Any]) -> dict[str, Any] | None:
