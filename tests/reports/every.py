@@ -112,14 +112,20 @@ def atlas() -> Any:
 
 
 def features() -> Any:
-    from heedful.features.interpretation.interpret import Explanation, Interpretation, Scores
+    from heedful.features.interpretation.results import Explanation, Interpretation, Scores
     from heedful.features.interpretation.scores import AgreementScore
-    from heedful.features.reading.collect import Quantile, Reading
-    from heedful.features.reading.effects import Effects, FeatureMean, LogitEffect
     from heedful.features.reading.examples import Context, Snippet
-    from heedful.features.reading.feature_pages import FeaturePages, Page
-    from heedful.features.reading.read_features import Readings
-    from heedful.features.reading.similar_features import Neighbours
+    from heedful.features.reading.results import (
+        Effects,
+        FeatureMean,
+        FeaturePages,
+        LogitEffect,
+        Neighbours,
+        Page,
+        Quantile,
+        Reading,
+        Readings,
+    )
 
     snippet = Snippet(Context((1, 2, 3), ("the ", EVIL, " cat")), (0.0, 2.0, 0.5), 1, 4)
     scores = Scores(*[AgreementScore(0.7, 0.6, 0.8)] * 3)

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from tests.features.planted import TEXTS, on_tokens
 
-from heedful.features.reading.feature_pages import FeaturePages, feature_pages
+from heedful.features.reading.feature_pages import feature_pages
+from heedful.features.reading.results import FeaturePages
 from heedful.reports.charts.histogram import histogram
 from heedful.reports.comparison_page import scripts
 from heedful.reports.feature_page import fragment, page

@@ -232,17 +232,3 @@ def time_left(done: int, total: int, seconds: float) -> str:
     if not 0 < done < total or seconds < 1:
         return ""
     return f", about {duration(seconds * (total - done) / done)} left"
-
-
-def opened(run: Path) -> tuple[Callable[[], dict[str, Any]], Callable[[], str]]:
-    """A run folder of any kind: its document, and the page it makes."""
-    from heedful.server.run_kinds import friendly_errors, kind_of, view_run
-
-    with friendly_errors(str(run)):
-        result = view_run(kind_of(run), run)
-
-    def page() -> str:
-        with friendly_errors(str(run)):
-            return result.page()
-
-    return result.document, page

@@ -14,7 +14,8 @@ import numpy as np
 from heedful.core.arrays import Floats
 from heedful.core.cost import Cost
 from heedful.core.input import NEVER, Input
-from heedful.core.result import NotebookRepr, StoredResult
+from heedful.core.result import CodedResult, NotebookRepr
+from heedful.core.result_kinds import result_kind
 from heedful.core.target import Target
 
 
@@ -49,8 +50,9 @@ class Written(NotebookRepr):
         object.__setattr__(self, "scores", scores)
 
 
+@result_kind("attribution", version=1)
 @dataclass(frozen=True, repr=False)
-class Attribution(StoredResult):
+class Attribution(CodedResult):
     """One method's answer: signed scores, one per token, with standard errors where the method samples.
 
     `signed` says what the scores mean: signed scores push towards (+) or away from (-) the target;
@@ -59,7 +61,7 @@ class Attribution(StoredResult):
     """
 
     kind: ClassVar[str] = "attribution"
-    store: ClassVar[str] = "heedful.comparisons.run_folder"
+    codec: ClassVar[str] = "heedful.comparisons.explanation_codec"
 
     x: Input
     target: Target

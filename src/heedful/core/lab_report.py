@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from heedful.core.result import StoredResult, TextResult
+from heedful.core.result import StoredResult, TextResult, reports
+from heedful.core.result_kinds import result_kind
 
 SLACK = 1e-9  # of rounding, between a value and the end of its interval
 
@@ -75,12 +76,12 @@ class Claim:
 Part = Paragraph | Table | Figure | Claim
 
 
+@result_kind("lab", version=1)
 @dataclass(frozen=True, repr=False, eq=False)
 class LabReport(TextResult, StoredResult):
     """The result of `heedful.run_lab`."""
 
     kind: ClassVar[str] = "lab"
-    store: ClassVar[str] = "heedful.io.lab_folder"
 
     lab: str
     title: str
@@ -115,3 +116,20 @@ class LabReport(TextResult, StoredResult):
 
     def __repr__(self) -> str:
         return f"<heedful.LabReport of {self.lab}: {self.answer}>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Parts with their kind, and the claims by themselves, for other readers."""
+        data = super().to_dict()
+        kinds = [type(part).__name__.lower() for part in self.parts]
+        parts = [{"kind": kind, **part} for kind, part in zip(kinds, data["parts"], strict=True)]
+        claims = [part for kind, part in zip(kinds, data["parts"], strict=True) if kind == "claim"]
+        return {**data, "parts": parts, "holds": self.holds, "claims": claims}
+
+    def run_title(self) -> str:
+        return self.title
+
+    def views(self) -> dict[str, bytes]:
+        """The report, and every figure as NAME.svg."""
+        standalone = reports("charts.export_svg").standalone
+        drawn = {f"{figure.name}.svg": standalone(figure.svg).encode() for figure in self.figures}
+        return drawn | {"report.html": self.page().encode()}

@@ -11,7 +11,7 @@ from rich.text import Text
 from heedful.core.phrases import listed
 from heedful.heads.ablation.ablate_text import AblationResult, Prediction
 from heedful.heads.ablation.importance_results import Importance, Unit
-from heedful.heads.ablation.pruning import Pruning
+from heedful.heads.ablation.pruning_results import Pruning
 from heedful.reports.columns import visible
 from heedful.stats.intervals import Interval
 

@@ -15,3 +15,8 @@ def page(item: Attribution) -> str:
 def fragment(item: Attribution) -> str:
     """The same body for a notebook cell."""
     return comparison_page.fragment(Comparison((item,)))
+
+
+def body(item: Attribution, size: int) -> str:
+    """`size` is the heading level of the headline."""
+    return comparison_page.body(Comparison((item,)), size)

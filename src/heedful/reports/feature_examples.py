@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from heedful.core.numbers import short
 from heedful.features.reading.examples import Snippet
-from heedful.features.reading.feature_pages import Page
+from heedful.features.reading.results import Page
 from heedful.reports.html_parts import esc
 from heedful.reports.shaded_text import level
 

@@ -6,10 +6,9 @@ import math
 from collections.abc import Container
 
 from heedful.core.numbers import short, signed, span, with_interval
-from heedful.features.interpretation.interpret import Interpretation, Scores, together
+from heedful.features.interpretation.results import Interpretation, Scores, together
 from heedful.features.interpretation.scores import AgreementScore
-from heedful.features.reading.effects import Effects, FeatureMean, LogitEffect
-from heedful.features.reading.feature_pages import FeaturePages, Page
+from heedful.features.reading.results import Effects, FeatureMean, FeaturePages, LogitEffect, Page
 from heedful.reports import feature_examples as examples
 from heedful.reports.charts.histogram import histogram
 from heedful.reports.comparison_page import cell, component, document

@@ -23,9 +23,9 @@ def fragment(thing: Any) -> str:
     return cell(body(thing, 3))
 
 
-def body(thing: Any, size: int) -> str:
-    """`size` is the heading level of the name."""
-    data, name = told(thing), type(thing).__name__
+def body(thing: Any, size: int, title: str = "") -> str:
+    """`size` is the heading level of the title, which is the name of the class unless one is given."""
+    data, name = told(thing), esc(title or type(thing).__name__)
     notes = data.pop("notes", None) or ()
     words = str(thing).splitlines() if "__str__" in vars(type(thing)) else []
     items = "".join(f"<li>{esc(line)}</li>" for line in [*words, *map(str, notes)])

@@ -7,21 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar
 
-from heedful.core.result import TextResult
+from heedful.core.result import StoredResult, TextResult
+from heedful.core.result_kinds import result_kind
 from heedful.io.csv_text import csv_text
-from heedful.io.files import write_file
-from heedful.io.json_codec import from_jsonable, json_text, load_json, to_jsonable
+from heedful.io.json_codec import json_text, to_jsonable
 from heedful.trials.rows import INTERRUPTED, Statement, TrialChart, TrialRow
 
-FILE = "trial.json"
 COLUMNS = ("test", "what", "value", "low", "high", "control", "control_name", "n", "unit", "extra")
 
 
+@result_kind("trial", version=1)
 @dataclass(frozen=True, repr=False, eq=False)
-class Trial(TextResult):
+class Trial(TextResult, StoredResult):
     """The result of `heedful.trial`."""
 
     kind: ClassVar[str] = "trial"
@@ -84,20 +83,8 @@ class Trial(TextResult):
             "charts": {test: to_jsonable(asdict(chart)) for test, chart in self.charts.items()},
         }
 
-    def save(self, folder: str | Path) -> Path:
-        """Write trial.json into a folder, which `Trial.load` and `heedful report` open."""
-        write_file(Path(folder) / FILE, self.to_json())
-        return Path(folder)
-
-    @classmethod
-    def load(cls, folder: str | Path) -> Trial:
-        """Read what `save` wrote."""
-        return load_json(Path(folder) / FILE, from_dict, "trial")
-
-
-def from_dict(data: Mapping[str, Any]) -> Trial:
-    """A trial from what `Trial.to_dict` gave."""
-    return from_jsonable(Trial, {**data, "findings": data["table"]})
+    def run_title(self) -> str:
+        return f"{self.model.get('name', 'a model')}: {self.conclusion}"
 
 
 def by_unit(rows: Sequence[TrialRow]) -> dict[str, list[TrialRow]]:

@@ -247,7 +247,7 @@ def _visible(text: str) -> str:
 
 
 def _document(readings: Any, found: Any, chat: Any) -> dict[str, Any]:
-    from heedful.features.interpretation.interpret import together
+    from heedful.features.interpretation.results import together
 
     means = {
         who or "explanations": {name: score.to_dict() for name, score in scores.items()}
@@ -271,7 +271,7 @@ def show(found: list[Any], rates: dict[int, float]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from heedful.features.interpretation.interpret import together
+    from heedful.features.interpretation.results import together
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("feature", "fires on", "accuracy", "Pearson", "p", "shuffled"):

@@ -11,19 +11,23 @@ from heedful.cli.console import (
 
 
 def report(run: o.Folder, html: o.Html = None, as_json: o.AsJson = False) -> None:
-    """Make the page of a saved explanation, audit, trial, lab, atlas, feature or steer; no model is needed.
+    """Make the report of any saved run: --save or --out of a command, or of the web page. No model is needed.
 
     \b
     heedful explain "the service is not bad" --save run/
     heedful report run/ --html why.html
 
-    Without --html the page is written into the run folder as report.html.
+    Without --html the report is written into the run folder as report.html.
     """
-    from heedful.cli.console import opened
+    from heedful.io.run_folder import read, refusing_damage
 
-    document, page = opened(run)
+    result = read(run, most=None)
     if html or not as_json:
-        write(html or run / "report.html", page())
+        with refusing_damage(run):  # values that fit their types may still not fit together
+            page = result.page()
+        write(html or run / "report.html", page)
         print_stderr(f"wrote {html or run / 'report.html'}")
     if as_json:
-        put_json(document())
+        with refusing_damage(run):
+            document = result.to_dict()
+        put_json(document)

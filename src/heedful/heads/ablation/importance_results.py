@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from heedful.core.result import NotebookRepr
+from heedful.core.result import Summary
+from heedful.core.result_kinds import result_kind
 from heedful.io.json_codec import to_jsonable
 from heedful.stats.intervals import Interval
 
@@ -52,8 +53,9 @@ class Reference:
     intervals: Mapping[str, Interval]
 
 
+@result_kind("head-importance", version=1)
 @dataclass(frozen=True)
-class Importance(NotebookRepr):
+class Importance(Summary):
     """Every head's (or layer's) worth on these texts."""
 
     model: str
@@ -108,3 +110,7 @@ class Importance(NotebookRepr):
     def to_dict(self) -> dict[str, Any]:
         lists = {name: [unit.name for unit in getattr(self, name)] for name in ("helps", "improves")}
         return dict(to_jsonable(vars(self) | lists | {"unclear": len(self.unclear)}))
+
+    def run_title(self) -> str:
+        what = "heads" if self.level == "head" else "layers"
+        return f"{self.model}: {len(self.units)} {what} removed by {self.how}, {self.texts} texts"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import subprocess
@@ -16,16 +15,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.io.reforged import reforge
 
-from heedful.comparisons.result import Comparison
-from heedful.comparisons.run_folder import (
-    FILES,
+from heedful.comparisons.explanation_codec import (
     attribution_to_dict,
     comparison_from_dict,
     comparison_to_dict,
-    load_comparison,
-    save,
 )
+from heedful.comparisons.result import Comparison
 from heedful.core.attribution import Attribution
 from heedful.core.cost import Cost
 from heedful.core.errors import HeedfulError
@@ -122,7 +119,7 @@ def test_dict_round_trip_is_exact(build: Callable[[], Comparison]) -> None:
 @given(builders())
 def test_folder_round_trip_is_exact(tmp_path: Path, build: Callable[[], Comparison]) -> None:
     comparison = build()
-    same(comparison, load_comparison(save(comparison, tmp_path / "run")))
+    same(comparison, Comparison.load(comparison.save(tmp_path / "run")))
 
 
 def example() -> Comparison:
@@ -146,7 +143,7 @@ def example() -> Comparison:
 def test_parquet_has_a_row_for_each_method_and_token(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
-    rows = pq.read_table(save(example(), tmp_path) / "scores.parquet").to_pylist()
+    rows = pq.read_table(example().save(tmp_path) / "scores.parquet").to_pylist()
     assert len(rows) == 10
     assert rows[3] == {
         "method": "lime",
@@ -174,9 +171,9 @@ def test_a_run_keeps_by_what_its_methods_were_fitted(tmp_path: Path) -> None:
     run = Comparison((replace(first, fitted_by=("delete", "mask")), *others))
     assert run.attributions[0].to_dict()["fitted_by"] == ["delete", "mask"]
     assert json.loads(run.attributions[0].to_json())["fitted_by"] == ["delete", "mask"]
-    again = load_comparison(save(run, tmp_path / "run"))
+    again = Comparison.load(run.save(tmp_path / "run"))
     assert [item.fitted_by for item in again.attributions] == [("delete", "mask"), *[()] * len(others)]
-    unknown = load_comparison(save(Comparison((replace(first, fitted_by=None), *others)), tmp_path / "other"))
+    unknown = Comparison.load(Comparison((replace(first, fitted_by=None), *others)).save(tmp_path / "other"))
     assert unknown.attributions[0].fitted_by is None
     data = comparison_to_dict(run)
     for item in data["attributions"]:
@@ -202,44 +199,47 @@ def test_half_a_surrogate_pair_survives(tmp_path: Path) -> None:
     odd = Comparison(
         (replace(example()["lime"], x=replace(example().x, tokens=("\ud800", "b", "c", "d", "e"))),)
     )
-    assert load_comparison(save(odd, tmp_path)).x.tokens[0] == "\ud800"
+    assert Comparison.load(odd.save(tmp_path)).x.tokens[0] == "\ud800"
 
 
 def test_saving_again_replaces_only_its_own_files(tmp_path: Path) -> None:
     (tmp_path / "why.html").write_text("mine")
-    save(example(), tmp_path)
-    save(replace(example(), settings={"seed": 4}), tmp_path)
-    assert load_comparison(tmp_path).settings == {"seed": 4}
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*FILES, "manifest.json", "why.html"])
+    example().save(tmp_path)
+    replace(example(), settings={"seed": 4}).save(tmp_path)
+    assert Comparison.load(tmp_path).settings == {"seed": 4}
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "manifest.json",
+        "result.json",
+        "scores.parquet",
+        "why.html",
+    ]
 
 
 def test_a_failed_write_leaves_the_old_run_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    save(example(), tmp_path)
+    example().save(tmp_path)
 
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(HeedfulError, match="No space left"):
-        save(replace(example(), settings={"seed": 9}), tmp_path)
-    assert load_comparison(tmp_path).settings == {"seed": 3}
+        replace(example(), settings={"seed": 9}).save(tmp_path)
+    assert Comparison.load(tmp_path).settings == {"seed": 3}
     assert not list(tmp_path.glob(".*"))
 
 
 def damage_flip(run: Path) -> None:
-    content = bytearray((run / "comparison.json").read_bytes())
+    content = bytearray((run / "result.json").read_bytes())
     content[len(content) // 2] ^= 1
-    (run / "comparison.json").write_bytes(bytes(content))
+    (run / "result.json").write_bytes(bytes(content))
 
 
 def damage_with_new_checksum(run: Path) -> None:
-    data = json.loads((run / "comparison.json").read_text())
-    data["attributions"][0]["scores"].pop()
-    content = json.dumps(data).encode()
-    (run / "comparison.json").write_bytes(content)
-    manifest = json.loads((run / "manifest.json").read_text())
-    manifest["files"]["comparison.json"] = hashlib.sha256(content).hexdigest()
-    (run / "manifest.json").write_text(json.dumps(manifest))
+    def cut(data: Any) -> Any:
+        data["attributions"][0]["scores"].pop()
+        return data
+
+    reforge(run, cut)
 
 
 @pytest.mark.parametrize(
@@ -257,32 +257,27 @@ def damage_with_new_checksum(run: Path) -> None:
     ],
 )
 def test_damage_is_a_clear_error(tmp_path: Path, damage: Any) -> None:
-    save(example(), tmp_path)
+    example().save(tmp_path)
     damage(tmp_path)
     with pytest.raises(HeedfulError):
-        load_comparison(tmp_path)
-
-
-def test_a_later_format_says_to_upgrade() -> None:
-    with pytest.raises(HeedfulError, match="Upgrade heedful"):
-        comparison_from_dict({**comparison_to_dict(example()), "format": 99})
+        Comparison.load(tmp_path)
 
 
 @pytest.mark.parametrize("place", ["missing", "file"])
 def test_no_folder_is_a_clear_error(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(HeedfulError, match="run folder"):
-        load_comparison(tmp_path / place)
+        Comparison.load(tmp_path / place)
 
 
 def test_saving_where_a_file_is_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(HeedfulError, match="Cannot write"):
-        save(example(), tmp_path / "file")
+        example().save(tmp_path / "file")
 
 
 def test_opening_needs_neither_torch_nor_transformers(tmp_path: Path) -> None:
-    save(example(), tmp_path)
+    example().save(tmp_path)
     code = (
         "import sys; from heedful.comparisons.result import Comparison; "
         "c = Comparison.load(sys.argv[1]); c._repr_html_();"
