@@ -287,7 +287,7 @@ def test_another_function_of_the_same_name_is_refused(tmp_path: Path) -> None:
 
 def test_other_folders_are_left_alone(model: Any, tmp_path: Path) -> None:
     heedful.explain(model, TEXTS[0], ["occlusion"]).save(tmp_path)
-    with pytest.raises(HeedfulError, match="not the folder of an audit"):
+    with pytest.raises(HeedfulError, match=r"cannot be resumed in .*: it holds a run of kind explanation"):
         run(model, tmp_path)
 
 

@@ -16,6 +16,8 @@ AsJson = Annotated[bool, option("--json", help="Print one JSON document and noth
 Seed = Annotated[int, option(help="Seed of everything that draws.")]
 Pickle = Annotated[bool, option("--allow-pickle", help="Load pickle weights. They can run code: trust them.")]
 Html = Annotated[Path | None, option(metavar="FILE", help="Write a self-contained HTML page.")]
+SAVE = "Store the result as a run folder, which heedful report opens."
+Save = Annotated[Path | None, option("--save", metavar="FOLDER", help=SAVE)]
 RUN = "A run folder: of --save or --out of a command, or under --runs of heedful serve."
 Folder = Annotated[Path, argument(metavar="RUN", help=RUN)]
 
@@ -61,7 +63,6 @@ Draws = Annotated[int | None, option(min=19, metavar="N", help=DRAWS)]
 SAE = "A dictionary of the model: which of its features fired. heedful features train; or zoo:lm."
 Features = Annotated[str | None, option("--features", metavar="SAE", help=SAE)]
 Long = Annotated[Literal["error", "truncate", "window"], option(help="A text longer than the model reads.")]
-Save = Annotated[Path | None, option(metavar="FOLDER", help="Keep the run, for heedful report.")]
 Full = Annotated[bool, option("--full", help="Show every word of a long text.")]
 DryRun = Annotated[bool, option("--dry-run", help="Say what each method would cost; explain nothing.")]
 Quiet = Annotated[bool, option("--quiet", "-q", help="Nothing on standard error but errors.")]

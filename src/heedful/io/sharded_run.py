@@ -58,7 +58,7 @@ class ShardedRun:
             there = self.manifest()
             self.check_same(there["made"], made)
             return there
-        if self.shards.exists() and any(self.shards.iterdir()):
+        if any(self.shards.glob("[!.]*")):  # a hidden one is half a shard, which its writer removes
             raise HeedfulError(f"{self.path} holds shards but no manifest", fix="Name another folder")
         kind = find_kind(self.kind)
         assert kind is not None

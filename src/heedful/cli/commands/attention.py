@@ -74,6 +74,7 @@ def attention(
     html: o.Html = None,
     figure: Figure = None,
     view: View = None,
+    save: o.Save = None,
     weights: Weights = False,
     as_json: o.AsJson = False,
     as_csv: AsCsv = False,
@@ -116,6 +117,8 @@ def attention(
         matrix = look.matrix(atlas)
     _write(tokens, html)
     _draw(atlas, look, figure, view)
+    if save:
+        tokens.save(save)
     if shape == "json":
         without = {} if gone is None else {"without": gone.to_dict()}
         put_json(atlas.to_dict(weights) | {"shown": look.document(atlas, matrix)} | without)
@@ -125,7 +128,7 @@ def attention(
         heads_ablation.show(gone)
         look.show(atlas, matrix)
     if not quiet:
-        for path in filter(None, (html, figure)):
+        for path in filter(None, (html, figure, save)):
             print_stderr(f"wrote {path}")
         if shape == "text" and not html:
             print_stderr("to look at every head: --html heads.html")

@@ -63,6 +63,7 @@ def page(
     site: Site = None,
     text_column: o.TextColumn = "text",
     seed: o.Seed = 0,
+    save: o.Save = None,
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
@@ -97,6 +98,9 @@ def page(
             progress=say,
         )
     write(html, result.page())
+    if save:
+        result.save(save)
+        print_stderr(f"wrote {save}")
     if as_json:
         put_json({"page": str(html), **result.to_dict()})
         return

@@ -55,6 +55,7 @@ def importance(
     limit: Limit = None,
     seed: o.Seed = 0,
     long: Long = "truncate",
+    save: o.Save = None,
     as_json: o.AsJson = False,
     as_csv: AsCsv = False,
     quiet: o.Quiet = False,
@@ -93,6 +94,7 @@ def importance(
         )
 
     result = _measured(model, texts, how, run, quiet, allow_pickle)
+    _store(result, save, quiet)
     _put(result, shape, show_importance, left, quiet)
 
 
@@ -110,6 +112,7 @@ def prune(
     limit: Limit = None,
     seed: o.Seed = 0,
     long: Long = "truncate",
+    save: o.Save = None,
     as_json: o.AsJson = False,
     as_csv: AsCsv = False,
     quiet: o.Quiet = False,
@@ -149,6 +152,7 @@ def prune(
         )
 
     result = _measured(model, texts, how, run, quiet, allow_pickle)
+    _store(result, save, quiet)
     _put(result, shape, show_pruning, left, quiet)
 
 
@@ -219,6 +223,13 @@ def _measured(
         if how == "mean":
             means = heedful.head_means(model, texts, progress=say)
         return run(model, means, say)
+
+
+def _store(result: Any, folder: Path | None, quiet: bool) -> None:
+    if folder is not None:
+        result.save(folder)
+        if not quiet:
+            print_stderr(f"wrote {folder}")
 
 
 def _put(found: Any, shape: str, show: Callable[[Any, Any], None], left: list[str], quiet: bool) -> None:

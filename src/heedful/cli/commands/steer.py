@@ -66,6 +66,7 @@ def steer(
     strategy: o.Strategy = "greedy",
     seed: o.Seed = 0,
     html: o.Html = None,
+    save: o.Save = None,
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
@@ -115,17 +116,18 @@ def steer(
         result = _swept(loaded, wish, say) if sweep else _written(loaded, wish)
         result = _told(loaded, wish, result)
     if html:
-        from heedful.reports import sides_page, steer_page
-
-        write(html, steer_page.page(result) if sweep else sides_page.page(result))
+        write(html, result.page())
+    if save:
+        result.save(save)
     if as_json:
         put_json(result.to_dict())
     else:
         from heedful.reports import steer_terminal
 
         (steer_terminal.show_sweep if sweep else steer_terminal.show_sides)(result, console())
-    if html and not quiet:
-        print_stderr(f"wrote {html}")
+    if not quiet:
+        for path in filter(None, (html, save)):
+            print_stderr(f"wrote {path}")
     reproduce(wish["command"], quiet)
 
 

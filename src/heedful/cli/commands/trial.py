@@ -39,7 +39,6 @@ STEPS = "Training steps of each model. Default: what suits its depth."
 Steps = Annotated[int | None, option(min=1, metavar="N", help=STEPS)]
 IMPROVE = "Train on with a term on the heads, before and after: sharper, flatter, diverse, rationales."
 Improve = Annotated[list[str] | None, option("--improve", metavar="TERM", help=IMPROVE)]
-Save = Annotated[Path | None, option("--save", metavar="FOLDER", help="Keep it, for heedful report.")]
 AsCsv = Annotated[bool, option("--csv", help="Print CSV: one line per number.")]
 
 
@@ -80,7 +79,7 @@ def trial(
     long: o.SkipOrCut = "truncate",
     seed: o.Seed = 0,
     html: o.Html = None,
-    save: Save = None,
+    save: o.Save = None,
     as_json: o.AsJson = False,
     as_csv: AsCsv = False,
     quiet: o.Quiet = False,
