@@ -68,7 +68,7 @@ def audit() -> Any:
         for m, better in zip(methods, (False, True), strict=True)
     )
     said = Verdict(
-        20, judged, EVIL, True, (Cell("remove-top", EVIL, "delete"),), 20, True, left_out={EVIL: EVIL}
+        20, judged, EVIL, True, (Cell("remove-top", EVIL, "delete"),), 20, 1, left_out={EVIL: EVIL}
     )
     errors = [{"row": 3, "method": EVIL, "reason": EVIL}]
     made = {"name": EVIL, "source": {"path": EVIL}, "settings": {"methods": methods}, "model": {"name": EVIL}}

@@ -166,6 +166,14 @@ def write(path: Path, content: str) -> None:
         ) from None
 
 
+def check_save(folder: Path | None, kind: str) -> None:
+    """Refuse, before a long run, a folder that holds another result."""
+    if folder is not None:
+        from heedful.io.run_folder import check_free
+
+        check_free(folder, kind)
+
+
 @contextmanager
 def progress_bar(message: str, silent: bool = False) -> Iterator[Report]:
     """A bar with the time left of what is being done, on a stderr that is a terminal; elsewhere a line every

@@ -62,7 +62,7 @@ def write(
     most    refuse to write files of more bytes than this
     """
     place, kind = Path(folder), kind_of(result)
-    _check_free(place, kind)
+    check_free(place, kind.name)
     files = {RESULT: json_bytes(result.stored()), **(result.blobs() if blobs is None else blobs)}
     if most is not None and sum(map(len, files.values())) > most:
         raise HeedfulError(f"this {kind.name} is too large to be stored", f"it has over {_mb(most)}")
@@ -95,13 +95,14 @@ def sums(contents: Mapping[str, bytes]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _check_free(place: Path, kind: ResultKind) -> None:
-    """Another result is not written over, nor are the shards of a run that can be resumed."""
+def check_free(place: Path, kind: str) -> None:
+    """Another result is not written over, nor are the shards of a run that can be resumed. A command asks
+    before a long run, too."""
     try:
         there = read_manifest(place)
     except HeedfulError:
         return  # no run, or one that nothing opens
-    if there["kind"] != kind.name or "made" in there:
+    if there["kind"] != kind or "made" in there:
         raise HeedfulError(f"{place} already holds a run of kind {there['kind']}", fix="Name another folder")
 
 

@@ -11,6 +11,7 @@ import typer
 from heedful.cli import options as o
 from heedful.cli.commands import heads_ablation
 from heedful.cli.console import (
+    check_save,
     console,
     form,
     print_stderr,
@@ -100,6 +101,7 @@ def attention(
     """
     shape, look = form(as_json, as_csv), AttentionView(stack, layer, head, how, links)
     look.check(figure, view)
+    check_save(save, "attention")
     results = read_input(text, pair, chat)
     silence_libraries()
     import heedful

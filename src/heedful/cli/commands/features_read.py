@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from heedful.cli import options as o
 from heedful.cli.commands.features_texts import TextsOrZoo, texts_for
 from heedful.cli.console import (
+    check_save,
     console,
     print_stderr,
     progress_bar,
@@ -75,6 +76,7 @@ def page(
     heedful features page sae/ speeches.txt --model zoo:lm --choose random:10 --html page.html
     heedful features page sae/ speeches.txt --feature 3,17 --text "We the people" --html page.html
     """
+    check_save(save, "feature-pages")
     silence_libraries()
     from heedful.features.reading.feature_pages import feature_pages
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from heedful.cli import options as o
 from heedful.cli.console import (
+    check_save,
     console,
     form,
     print_stderr,
@@ -73,6 +74,7 @@ def importance(
     A language model is measured on the tokens of the texts.
     """
     shape = form(as_json, as_csv)
+    check_save(save, "head-importance")
     silence_libraries()
     texts, labels, left = read(file, text_column, label_column, limit)
     from heedful.heads.ablation.importance import head_importance
@@ -129,6 +131,7 @@ def prune(
     chose, the loss would look too small. Beside it: the order of single-head importance, and random orders.
     """
     shape = form(as_json, as_csv)
+    check_save(save, "pruning")
     silence_libraries()
     texts, labels, left = read(file, text_column, label_column, limit)
     from heedful.heads.ablation.pruning import prune_heads

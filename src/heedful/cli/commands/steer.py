@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from heedful.cli import options as o
 from heedful.cli.console import (
+    check_save,
     console,
     print_stderr,
     progress_bar,
@@ -109,6 +110,7 @@ def steer(
         "command": typed(prompt=text),
     }
     _check(wish)
+    check_save(save, "sweep" if sweep else "steer")
     silence_libraries()
 
     with progress_bar(f"loading {model}", quiet) as say:

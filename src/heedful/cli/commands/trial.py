@@ -12,6 +12,7 @@ import typer.core
 from heedful.cli import options as o
 from heedful.cli.commands.audit import LabelColumn, Limit, RationaleColumn
 from heedful.cli.console import (
+    check_save,
     console,
     form,
     print_stderr,
@@ -96,6 +97,7 @@ def trial(
     Ends with what each test did and did not show. Ctrl-C shows (and saves) the tests that are finished.
     """
     shape = form(as_json, as_csv)
+    check_save(save, "trial")
     silence_libraries()
     import heedful
     from heedful.io.datasets import Columns
