@@ -10,32 +10,6 @@ import numpy as np
 from tests.reports import every
 
 
-def _importance() -> Any:
-    from heedful.heads.ablation.importance_results import Drop, Importance, Reference, Unit
-
-    drop = Drop(0.1, (0.05, 0.15), (0.06, 0.14), 0.01)
-    units = tuple(Unit(f"0.{head}", "self", 0, head, {"accuracy": drop}, 0.1, 0.2) for head in range(2))
-    reference = Reference("a random head", 1, {"accuracy": 0.1}, {"accuracy": (0.0, 0.2)})
-    return Importance(
-        model=every.EVIL,
-        kind="classifier",
-        how="zero",
-        level="head",
-        metric="accuracy",
-        metrics=("accuracy",),
-        about="labels",
-        texts=20,
-        rows=60,
-        seed=0,
-        base={"accuracy": 0.9},
-        chance={"accuracy": 0.02},
-        units=units,
-        references=(reference,),
-        agreement=float("nan"),
-        notes=(every.EVIL,),
-    )
-
-
 def _pruning() -> Any:
     from heedful.heads.ablation.pruning_results import Pruning, PruningStep
 
@@ -59,12 +33,6 @@ def _pruning() -> Any:
     )
 
 
-def _feature() -> Any:
-    from heedful.features.reading.results import SavedFeature
-
-    return SavedFeature(every.EVIL, "blocks.0.resid", 64, every.EVIL, every.features().pages[0])
-
-
 def _explanation() -> Any:
     from dataclasses import replace
 
@@ -76,9 +44,9 @@ RESULTS: dict[str, Callable[[], Any]] = {  # kind -> its result, of those that a
     "attention": every.atlas,
     "attribution": lambda: every.explanation()["lime"],
     "explanation": _explanation,
-    "feature": _feature,
+    "feature": every.feature,
     "feature-pages": every.features,
-    "head-importance": _importance,
+    "head-importance": every.importance,
     "lab": every.lab,
     "pruning": _pruning,
     "steer": every.sides,

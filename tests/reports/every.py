@@ -202,6 +202,38 @@ def lab() -> Any:
     return LabReport("toy", EVIL, EVIL, tuple(parts), {"fast": True, "seed": 0, "versions": {"x": EVIL}})
 
 
+def feature() -> Any:
+    from heedful.features.reading.results import SavedFeature
+
+    return SavedFeature(EVIL, "blocks.0.resid", 64, EVIL, features().pages[0])
+
+
+def importance() -> Any:
+    from heedful.heads.ablation.importance_results import Drop, Importance, Reference, Unit
+
+    drop = Drop(0.1, (0.05, 0.15), (0.06, 0.14), 0.01)
+    units = tuple(Unit(f"0.{head}", "self", 0, head, {"accuracy": drop}, 0.1, 0.2) for head in range(2))
+    reference = Reference("a random head", 1, {"accuracy": 0.1}, {"accuracy": (0.0, 0.2)})
+    return Importance(
+        model=EVIL,
+        kind="classifier",
+        how="zero",
+        level="head",
+        metric="accuracy",
+        metrics=("accuracy",),
+        about="labels",
+        texts=20,
+        rows=60,
+        seed=0,
+        base={"accuracy": 0.9},
+        chance={"accuracy": 0.02},
+        units=units,
+        references=(reference,),
+        agreement=float("nan"),
+        notes=(EVIL,),
+    )
+
+
 def pages() -> dict[str, Callable[[], str]]:
     """Kind of page -> how it is made."""
     from heedful.reports import (
@@ -210,9 +242,11 @@ def pages() -> dict[str, Callable[[], str]]:
         comparison_page,
         feature_page,
         lab_page,
+        saved_feature_page,
         sides_page,
         splitting_page,
         steer_page,
+        summary_page,
         trial_page,
     )
 
@@ -226,6 +260,8 @@ def pages() -> dict[str, Callable[[], str]]:
         "sides": lambda: sides_page.page(sides()),
         "splitting": lambda: splitting_page.page(splitting(), [EVIL, "b"]),
         "lab": lambda: lab_page.page(lab()),
+        "feature": lambda: saved_feature_page.page(feature()),
+        "summary": lambda: summary_page.page(importance()),
     }
 
 
