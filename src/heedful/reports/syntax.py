@@ -106,7 +106,8 @@ def _numbers(found: Syntax) -> Fold:
 
 
 def _gain(choice: HeadAccuracy) -> str:
-    ends = span(*(100 * end for end in choice.interval), lambda value: fixed_signed(value, 1))
+    low, high = (100 * end for end in choice.interval)
+    ends = span(low, high, lambda value: fixed_signed(value, 1))
     return f"{fixed_signed(100 * choice.gain, 1)} ({ends})"
 
 

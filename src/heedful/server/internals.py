@@ -14,8 +14,8 @@ import numpy as np
 
 from heedful.comparisons.result import Comparison
 from heedful.core.errors import HeedfulError
+from heedful.features.reading.results import SavedFeature
 from heedful.heads.atlas import Atlas
-from heedful.server import saved_results
 from heedful.server.feature_cache import Codes, read_codes
 from heedful.server.job_queue import Job
 from heedful.server.live_explain import predicted
@@ -23,6 +23,7 @@ from heedful.server.model_pool import ServedModel
 from heedful.server.schemas import requests, responses
 
 if TYPE_CHECKING:
+    from heedful.features.steering.results import Sides
     from heedful.models.adapter import TokenModel
 
 SHOWN_FEATURES = 24  # features shown of a text
@@ -121,8 +122,12 @@ def attention_atlas(model: TokenModel, ask: requests.AttentionRequest, job: Job)
 
 def atlas_parts(atlas: Atlas) -> dict[str, Any]:
     """The static part and the numbers of its page."""
-    html, data = saved_results.atlas_parts(atlas)
-    return {"html": html, "data": data}
+    from heedful.core.document import Island
+    from heedful.reports.html import body
+
+    document = atlas.document()
+    (island,) = (node for node in document.nodes if isinstance(node, Island))
+    return {"html": body(document, 2), "data": dict(island.data)}
 
 
 # --- features --------------------------------------------------------------------------------------
@@ -177,7 +182,7 @@ def _shaded(pieces: Sequence[str], shares: Sequence[float], here: int) -> str:
 
 def feature_page(
     model: TokenModel, ask: requests.FeatureRequest, dictionary: Dictionary, job: Job
-) -> saved_results.SavedFeature:
+) -> SavedFeature:
     """What it fires on, what it does, what is near, and what rules say it means."""
     from heedful.features.interpretation.interpret import interpret
     from heedful.features.interpretation.rules import Rules
@@ -192,10 +197,10 @@ def feature_page(
     job.report("measuring what it does")
     one = page_of(model, sae, dictionary.site(model), result, results[0])
     about = f"Read on {codes.firing.tokens:,} tokens of {codes.texts}."
-    return saved_results.SavedFeature(ask.model, dictionary.site(model), sae.config.width, about, one)
+    return SavedFeature(ask.model, dictionary.site(model), sae.config.width, about, one)
 
 
-def feature_parts(saved: saved_results.SavedFeature) -> dict[str, Any]:
+def feature_parts(saved: SavedFeature) -> dict[str, Any]:
     """As it stands in the panel, where neighbours can be opened."""
     from heedful.reports import html, one_feature
 
@@ -244,9 +249,7 @@ def strength(ask: requests.SteerRequest, dictionary: Dictionary) -> float:
     return ask.strength * top
 
 
-def steered_text(
-    model: TokenModel, ask: requests.WriteRequest, dictionary: Dictionary, job: Job
-) -> dict[str, Any]:
+def steered_text(model: TokenModel, ask: requests.WriteRequest, dictionary: Dictionary, job: Job) -> Sides:
     """What it writes, base | steered; greedily, so that the steer alone makes the difference. Where there are
     texts, a difference of means of the same size stands beside."""
     from heedful.features.steering.compare import before_after
@@ -256,5 +259,4 @@ def steered_text(
     job.report("writing")
     how = {ask.feature: strength(ask, dictionary)}
     writing: dict[str, Any] = {"max_new_tokens": ask.tokens, "strategy": "greedy", "seed": 0}
-    sides = before_after(model, dictionary.sae, how, ask.given(), texts=texts, **writing)
-    return {**sides.to_dict(), "feature": ask.feature, "strength": ask.strength}
+    return before_after(model, dictionary.sae, how, ask.given(), texts=texts, **writing)
