@@ -105,7 +105,8 @@ def page(
     write(html, result.page())
     if save:
         result.save(save)
-        print_stderr(f"wrote {save}")
+        if not quiet:
+            print_stderr(f"wrote {save}")
     if as_json:
         put_json({"page": str(html), **result.to_dict()})
         return
