@@ -61,13 +61,13 @@ def test_importance_is_the_functions(data: Path, one_layer: Any, capsys: pytest.
 
 
 def test_importance_as_a_table_and_as_csv(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["heads", "importance", str(data), *SMALL, "--metric", "accuracy", "-q"]) == 0
+    assert main(["heads", "importance", str(data), *SMALL, "--metric", "accuracy", "-q", "-v"]) == 0
     said = capsys.readouterr()
     for part in (
-        "zoo:one-layer: 6 heads, 8 texts",
+        "zoo:one-layer, 6 heads, 8 texts",
         "Drop of accuracy",
         "0.5",
-        "For scale, all heads",
+        "For scale, removing all heads",
         "Spearman",
     ):
         assert part in " ".join(said.out.split())
@@ -76,6 +76,19 @@ def test_importance_as_a_table_and_as_csv(data: Path, capsys: pytest.CaptureFixt
     (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
     assert (row["name"], row["head"]) == ("0", "")
     assert float(row["log-probability low"]) <= float(row["log-probability drop"])
+
+
+def test_a_report_is_written(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = tmp_path / "new" / "heads.html"
+    few = ["--steps", "2", "--draws", "2"]
+    for command, more in (("importance", []), ("prune", few)):
+        assert main(["heads", command, str(data), *SMALL, *more, "--html", str(report)]) == 0
+        said = capsys.readouterr()
+        assert f"wrote {report}" in said.err
+        assert "--html" not in said.out
+        text = report.read_text(encoding="utf-8")
+        assert text.count('<svg class="plot"') == 1
+        assert "How this was made" in text
 
 
 def test_a_language_model_needs_texts_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,7 +116,7 @@ def test_prune_in_three_forms(data: Path, one_layer: Any, capsys: pytest.Capture
     assert main(["heads", "prune", str(data), *SMALL, *few]) == 0
     said = " ".join(capsys.readouterr().out.split())
     for part in (
-        "4 texts choose, 4 others measure log-probability",
+        "4 texts chose the heads, 4 other texts measured log-probability",
         "one-shot",
         "3 of 6 steps",
         "all heads left",
@@ -123,7 +136,11 @@ def test_attention_without_heads(one_layer: Any, capsys: pytest.CaptureFixture[s
     assert weights[0] != pytest.approx(1 / len(x), abs=1e-3)
     assert main([*command, "--ablate", "0.1", "--how", "mean"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    for part in ("Without 0.1 (1 of 6 heads, mean)", "a random head (10 draws)", "tokens of this text alone"):
+    for part in (
+        "Without 0.1 (1 of 6 heads, replaced by: mean)",
+        "a random head (10 draws)",
+        "tokens of this text alone",
+    ):
         assert part in said
     assert main([*command, "--json"]) == 0
     assert "without" not in json.loads(capsys.readouterr().out)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.reports import every
+from tests.reports import every, every_head
 
 
 def _pruning() -> Any:
@@ -46,7 +46,7 @@ RESULTS: dict[str, Callable[[], Any]] = {  # kind -> its result, of those that a
     "explanation": _explanation,
     "feature": every.feature,
     "feature-pages": every.features,
-    "head-importance": every.importance,
+    "head-importance": lambda: every_head.importance(every.EVIL),
     "lab": every.lab,
     "pruning": _pruning,
     "steer": every.sides,
@@ -68,13 +68,13 @@ def _audit(folder: Path) -> None:
 
 
 def _activations(folder: Path) -> None:
-    from heedful.features.activations.shuffle import Scatter, Shape, remove_parts
+    from heedful.features.activations.shuffle import ScatterWriter, Shape, remove_parts
     from heedful.features.activations.store_facts import KIND, StoreFacts
     from heedful.io.sharded_run import ShardedRun, shard_entry
 
     run = ShardedRun(folder, KIND, "harvest")
     with run.opened({"name": every.EVIL, "texts": {"kind": "csv"}}, "activations"):
-        scatter = Scatter(folder, Shape(3, "float32", 4, seed=0))
+        scatter = ScatterWriter(folder, Shape(3, "float32", 4, seed=0))
         scatter.add(np.arange(18, dtype=np.float32).reshape(6, 3))
         done = scatter.finish().shards
         shards = [

@@ -78,15 +78,15 @@ def put_result(result: Any, shape: str, html: Path | None = None, verbose: bool 
     elif shape == "csv":
         put_csv(result.table())
     else:
-        put_document(result.document(), verbose)
+        put_document(result.document(), verbose, hint=not html)
 
 
-def put_document(document: Any, verbose: bool = False) -> None:
-    """In the terminal; what is left out is said."""
+def put_document(document: Any, verbose: bool = False, hint: bool = True) -> None:
+    """In the terminal; with `hint` the last line says how to see what is left out."""
     from heedful.cli.options import MORE
     from heedful.reports import terminal
 
-    terminal.show(document, console(), verbose, more=MORE)
+    terminal.show(document, console(), verbose, more=MORE if hint else "")
 
 
 def read_text(text: str | None, what: str = "text") -> str:

@@ -74,7 +74,7 @@ def _sentences(found: Importance) -> list[str]:
     for reference in found.references:
         ends = span(*reference.intervals[found.metric], lambda value: fixed_signed(value, 4))
         drop = fixed_signed(reference.drops[found.metric], 4)
-        lines.append(f"For scale, without {reference.name}: drop {drop} ({ends}).")
+        lines.append(f"For scale, removing {reference.name}: drop {drop} ({ends}).")
     base = ", ".join(f"{name} {fixed(value, 3)}" for name, value in found.base.items())
     lines.append(f"With all heads: {base}, of {found.about}. Removed by: {found.how}.")
     return [*lines, *note_lines(found.notes)]
