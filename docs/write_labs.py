@@ -110,7 +110,7 @@ def wrapped(text: str, indent: str = "") -> str:
 
 def found(given: str) -> LabReport:
     """A saved run, or a new one."""
-    return LabReport.load(given) if (Path(given) / "lab.json").is_file() else run_lab(given)
+    return LabReport.load(given) if (Path(given) / "manifest.json").is_file() else run_lab(given)
 
 
 def write(given: str) -> None:

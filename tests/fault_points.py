@@ -191,8 +191,12 @@ def training(home: Path) -> dict[str, str]:
         (Place("replace", "state.json", 1),),  # between two renames: the checkpoint before stays
         (Place("unlink", "state-3."),),  # the new checkpoint is there, the old one is, too
         (Place("replace", "sae.safetensors"),),  # trained, and not saved
-        (Place("replace", "config.json"),),  # between two renames: not a whole autoencoder
-        (Place("replace", "state.json", 1), Place("replace", "state.json"), Place("replace", "config.json")),
+        (Place("replace", "/manifest.json"),),  # between two renames: not a whole autoencoder
+        (
+            Place("replace", "state.json", 1),
+            Place("replace", "state.json"),
+            Place("replace", "/manifest.json"),
+        ),
     ]
 
     def work(out: Path) -> None:

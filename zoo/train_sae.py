@@ -46,7 +46,7 @@ def training(work: Path) -> Path:
 def train(acts: heedful.ActivationStore, width: int, seed: int, args: argparse.Namespace) -> heedful.SAE:
     """One dictionary; a killed run goes on, a finished one is read."""
     folder = args.work / f"{args.kind}-{width}-{seed}"
-    if (folder / "config.json").is_file():
+    if (folder / "manifest.json").is_file():
         return heedful.SAE.load(folder)
     chosen = {name: getattr(args, name) for name in SETTINGS if name != "kind"}
     return heedful.train_sae(

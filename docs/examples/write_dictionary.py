@@ -20,7 +20,7 @@ from pyarrow import parquet
 import heedful
 from heedful.core.evidence import MeasuredValue
 from heedful.features.measures.quality import Measured, measure
-from heedful.features.reading.feature_pages import FeaturePages, Page
+from heedful.features.reading.results import FeaturePages, Page
 from heedful.features.steering.results import Sweep, SweepPoint
 from heedful.features.steering.sweep import Baselines, Intervention, Writing, sweep
 from heedful.models.zoo import resolve

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from heedful.core.trace import Trace
     from heedful.features.activations.harvest import harvest
     from heedful.features.activations.store import ActivationStore
-    from heedful.features.reading.feature_pages import FeaturePages, feature_pages
+    from heedful.features.reading.feature_pages import feature_pages
     from heedful.features.reading.read_features import read_features
+    from heedful.features.reading.results import FeaturePages
     from heedful.features.sae.autoencoder import SAE
     from heedful.features.sae.train import train_sae
     from heedful.features.steering.steer import steer
@@ -57,7 +58,7 @@ _HOME = {
     "explain_each": "heedful.comparisons.explain_tokens",
     "ablated": "heedful.heads.ablation.ablate",
     "attention": "heedful.heads.atlas",
-    "FeaturePages": "heedful.features.reading.feature_pages",
+    "FeaturePages": "heedful.features.reading.results",
     "feature_pages": "heedful.features.reading.feature_pages",
     "read_features": "heedful.features.reading.read_features",
     "SAE": "heedful.features.sae.autoencoder",

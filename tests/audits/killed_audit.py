@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import heedful
-from heedful.audits import run_folder
+from heedful.audits import audit_run
 from heedful.io import files
 from heedful.io.datasets import Columns
 
@@ -74,7 +74,7 @@ def attempt(source: Path, out: Path, rng: random.Random, longest: float, name: s
     child = os.fork()
     if not child:
         if not by_time:
-            files.write_synced = run_folder.write_synced = dying_write(after, half, name)
+            files.write_synced = audit_run.write_synced = dying_write(after, half, name)
         run(source, out)
         os._exit(0)
     if by_time:

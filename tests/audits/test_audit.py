@@ -16,8 +16,8 @@ import pytest
 
 import heedful
 from heedful import HeedfulError
+from heedful.audits.audit_run import AuditRun
 from heedful.audits.result import verdict_of
-from heedful.audits.run_folder import RunFolder
 from heedful.audits.settings import AuditSettings, resolve_settings
 from heedful.audits.shard import Shard, weigh_shard
 from heedful.core import registry
@@ -120,8 +120,8 @@ def test_the_table_and_the_verdict_are_those_of_all_scores(model: Any, done: hee
 
 def test_a_verdict_can_be_worked_out_again_from_the_shards(done: heedful.Audit) -> None:
     assert done.folder is not None
-    run = RunFolder(done.folder)
-    assert repr(verdict_of(run, run.manifest()["settings"])) == repr(done.verdict)
+    run = AuditRun(done.folder)
+    assert repr(verdict_of(run, run.manifest()["made"]["settings"])) == repr(done.verdict)
 
 
 def test_attributions_are_words_with_their_places(done: heedful.Audit) -> None:
@@ -285,7 +285,7 @@ def test_another_function_of_the_same_name_is_refused(tmp_path: Path) -> None:
 
 def test_other_folders_are_left_alone(model: Any, tmp_path: Path) -> None:
     heedful.explain(model, TEXTS[0], ["occlusion"]).save(tmp_path)
-    with pytest.raises(HeedfulError, match="not the folder of an audit"):
+    with pytest.raises(HeedfulError, match=r"cannot be resumed in .*: it holds a run of kind explanation"):
         run(model, tmp_path)
 
 
@@ -353,7 +353,9 @@ def test_what_is_loaded_is_what_was_found(done: heedful.Audit) -> None:
     assert repr(again.verdict) == repr(done.verdict)  # NaN is not equal to itself
     assert again.to_dict() == done.to_dict()
     assert (done.folder / "table.csv").read_text() == done.to_csv()
-    assert json.loads((done.folder / "result.json").read_text()) == done.to_dict()
+    stored = json.loads((done.folder / "result.json").read_text())
+    assert stored == done.to_dict() | {"made": stored["made"]}
+    assert again.made == done.made == stored["made"]
 
 
 def test_an_unfinished_folder_is_told(model: Any, done: heedful.Audit, tmp_path: Path) -> None:
@@ -363,7 +365,7 @@ def test_an_unfinished_folder_is_told(model: Any, done: heedful.Audit, tmp_path:
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(HeedfulError, match="is not finished"):
         heedful.Audit.load(tmp_path)
-    with pytest.raises(HeedfulError, match="not a whole run folder"):
+    with pytest.raises(HeedfulError, match="is not a run folder"):
         heedful.Audit.load(tmp_path / "nothing")
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from heedful import HeedfulError
-from heedful.audits import run_folder
+from heedful.audits import audit_run
 
 SCRIPT = Path(__file__).with_name("killed_audit.py")
 WORDS = ["the", "food", "was", "good", "but", "not", "bad", "and", "the", "bar", "is", "far", "from"]
@@ -81,12 +81,12 @@ def test_what_is_done_is_not_done_again(script: ModuleType, source: Path, tmp_pa
 
 def test_half_a_shard_is_no_shard(script: ModuleType, source: Path, tmp_path: Path) -> None:
     """What a killed run left beside its place is swept away and never read."""
-    half = tmp_path / "run" / "shards" / f"{run_folder.BESIDE}000000"
+    half = tmp_path / "run" / "shards" / f"{audit_run.BESIDE}000000"
     half.mkdir(parents=True)
     (half / "scores.parquet").write_bytes(b"PAR1")
     script.run(source, tmp_path / "run")
     assert not half.exists()
-    assert not list((tmp_path / "run").glob(f"{run_folder.BESIDE}*"))
+    assert not list((tmp_path / "run").glob(f"{audit_run.BESIDE}*"))
 
 
 def test_a_damaged_shard_is_told(script: ModuleType, source: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import heedful
-from heedful.audits import run_folder
+from heedful.audits import audit_run
 from heedful.cli.main import main
 from heedful.core import registry
 from heedful.reports import audit_tables
@@ -232,7 +232,7 @@ def test_ctrl_c_says_how_to_go_on(
 def test_a_full_disk_is_one_line_and_what_is_done_is_kept(
     data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = run_folder.write_synced
+    real = audit_run.write_synced
 
     def full(path: Path, content: bytes) -> None:
         if "000001" in str(path):
@@ -240,7 +240,7 @@ def test_a_full_disk_is_one_line_and_what_is_done_is_kept(
         real(path, content)
 
     with monkeypatch.context() as patched:
-        patched.setattr(run_folder, "write_synced", full)
+        patched.setattr(audit_run, "write_synced", full)
         assert audit(data, "--shard", "3", "--quiet") == 2
     said = capsys.readouterr()
     assert said.out == ""

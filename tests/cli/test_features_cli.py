@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +37,15 @@ def test_harvest_writes_a_store_and_says_so(texts: Path, tmp_path: Path, capsys:
     said = capsys.readouterr()
     assert said.out.startswith(f"150 activations of blocks.2.resid in {out}: (192,) float16")
     acts = ActivationStore.load(out)
-    assert (acts.rows, acts.d, acts.manifest["settings"]["context"]) == (150, 192, 32)
+    assert (acts.rows, acts.d, acts.facts.settings["context"]) == (150, 192, 32)
     assert main([*words, "--rows", "150", "--context", "32", "--dtype", "float16", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["rows"] == 150
-    assert found["shards"] == acts.manifest["shards"]
+    assert found["shards"] == [asdict(shard) for shard in acts.facts.shards]
     assert main([*words, "--rows", "150", "--context", "16"]) == 2
     told = capsys.readouterr()
     assert told.err.startswith("heedful: ")
-    assert "harvested differently" in told.err
+    assert "was made differently" in told.err
     assert told.err.count("\n") == 1
     assert not told.out
 

@@ -15,9 +15,9 @@ import torch
 from rich.console import Console
 
 import heedful
+from heedful.comparisons.explanation_codec import comparison_from_dict, comparison_to_dict
 from heedful.comparisons.input_share import input_share
 from heedful.comparisons.result import Comparison, share_by_count
-from heedful.comparisons.run_folder import comparison_from_dict, comparison_to_dict
 from heedful.core.attribution import Attribution, Written
 from heedful.core.errors import HeedfulError
 from heedful.core.target import Target
@@ -149,7 +149,7 @@ def test_a_run_folder_keeps_it(run: Comparison, tmp_path: Path) -> None:
     assert again["lime"].written.stderr.tolist() == run["lime"].written.stderr.tolist()
     assert not again["attention-avg"].written.same_scale
     assert again["search"].written is None
-    data = json.loads((tmp_path / "run" / "comparison.json").read_text())
+    data = json.loads((tmp_path / "run" / "result.json").read_text())
     assert data["input_shares"]["lime"] == run.input_shares()["lime"]
     assert data["input_share_by_count"] == share_by_count(run)
     assert (
@@ -179,7 +179,7 @@ def test_a_damaged_run_is_refused(run: Comparison, spoil: str) -> None:
         lime["written"]["scores"].append(1.0)
     else:
         lime["written"]["stderr"].pop()
-    with pytest.raises(HeedfulError, match="not a heedful comparison"):
+    with pytest.raises(HeedfulError, match="this explanation is damaged"):
         comparison_from_dict(data)
 
 

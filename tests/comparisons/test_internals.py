@@ -109,7 +109,7 @@ def test_it_comes_back_from_disk(seen: Comparison, tmp_path: Path) -> None:
     assert repr(again.internals) == repr(seen.internals)
     old = seen.to_dict()
     del old["internals"]  # a run of before
-    from heedful.comparisons.run_folder import comparison_from_dict
+    from heedful.comparisons.explanation_codec import comparison_from_dict
 
     assert comparison_from_dict(old).internals.removals == ()
 

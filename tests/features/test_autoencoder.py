@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 import torch
+from tests.io.reforged import reforge
 
 import heedful
 from heedful.core.errors import HeedfulError
-from heedful.features.sae import autoencoder
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.sae.config import Config
 from heedful.features.sae.settings import KINDS
+from heedful.io import run_folder
 
 D, WIDTH = 5, 16
 
@@ -56,7 +56,11 @@ def test_written_and_read_it_is_the_same(kind: str, tmp_path: Path):
     again = heedful.SAE.load(sae.save(tmp_path / "a" / "b"))
     assert again.config == sae.config
     assert torch.equal(again(_x()), sae(_x()))
-    assert sorted(p.name for p in (tmp_path / "a" / "b").iterdir()) == ["config.json", "sae.safetensors"]
+    assert sorted(p.name for p in (tmp_path / "a" / "b").iterdir()) == [
+        "manifest.json",
+        "result.json",
+        "sae.safetensors",
+    ]
 
 
 def test_topk_read_by_its_threshold():
@@ -80,30 +84,29 @@ def test_folders_without_one_are_refused(tmp_path: Path):
     with pytest.raises(HeedfulError, match="contains no SAE"):
         SAE.load(tmp_path)
     _sae("relu").save(tmp_path)
-    facts = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps(facts | {"kind": "gated"}))
+    reforge(tmp_path, lambda facts: facts | {"kind": "gated"})
     with pytest.raises(HeedfulError, match="kind gated"):
         SAE.load(tmp_path)
-    (tmp_path / "config.json").write_text(json.dumps(facts | {"width": 17}))
+    reforge(tmp_path, lambda facts: facts | {"kind": "relu", "width": 17})
     with pytest.raises(HeedfulError, match=r"W_enc should have shape \(5, 17\)"):
         SAE.load(tmp_path)
-    (tmp_path / "config.json").unlink()
-    with pytest.raises(HeedfulError, match="not a whole SAE"):
+    (tmp_path / "manifest.json").unlink()
+    with pytest.raises(HeedfulError, match="is not a run folder"):
         SAE.load(tmp_path)
 
 
-def test_an_old_config_does_not_vouch_for_new_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Stopped between the two renames, the folder holds no autoencoder."""
+def test_an_old_manifest_does_not_vouch_for_new_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Stopped between two renames, the folder holds no autoencoder."""
     _sae("topk").save(tmp_path)
-    really = autoencoder.write_file
+    really = run_folder.write_file
 
     def stops(path: Path, content: bytes) -> None:
-        if path.name == "config.json":
+        if path.name == "manifest.json":
             raise KeyboardInterrupt
         really(path, content)
 
-    monkeypatch.setattr(autoencoder, "write_file", stops)
+    monkeypatch.setattr(run_folder, "write_file", stops)
     with pytest.raises(KeyboardInterrupt):
         _sae("jumprelu").save(tmp_path)
-    with pytest.raises(HeedfulError, match="not a whole SAE"):
+    with pytest.raises(HeedfulError, match="is damaged"):
         SAE.load(tmp_path)

@@ -80,7 +80,7 @@ def test_texts_apart_are_read_as_they_are(shared: Any, tmp_path: Path, name: str
     )
     np.testing.assert_allclose(acts.mean, every.double().mean(0), atol=1e-5)
     assert acts.mean_square_norm == pytest.approx(float(every.double().square().sum(1).mean()), rel=1e-5)
-    assert acts.manifest["model"]["fingerprint"] == family.model.facts()["fingerprint"]
+    assert acts.facts.model["fingerprint"] == family.model.facts()["fingerprint"]
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
@@ -103,7 +103,7 @@ def test_language_models_read_full_windows(shared: Any, tmp_path: Path, name: st
     torch.testing.assert_close(
         sorted_rows(acts.slice(0, acts.rows)), sorted_rows(every), rtol=1e-4, atol=2e-5
     )
-    assert acts.manifest["padding"] < 0.02
+    assert acts.facts.padding < 0.02
     with_special = heedful.harvest(model, TEXTS, site, tmp_path / "b", context=16, skip_special=False)
     assert with_special.rows == len(stream) + len(expected)
 
@@ -153,7 +153,7 @@ def test_every_kind_of_file_gives_the_same_store(shared: Any, tmp_path: Path) ->
     }
     shards = {name: {k: v for k, v in files(tmp_path / name).items() if "shards" in k} for name in stores}
     assert all(shards[name] == shards["list"] for name in stores)
-    assert stores["csv"].manifest["texts"]["sha256"]
+    assert stores["csv"].facts.texts["sha256"]
 
 
 def test_a_text_file_is_one_text_packed_and_lines_apart(shared: Any, tmp_path: Path) -> None:
@@ -212,9 +212,9 @@ def test_kills_change_no_byte(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("killed-*")), "a harvest that was killed once is another"
     assert died >= 6, "most attempts must really have been killed"
     assert files(tmp_path / "killed") == files(tmp_path / "large")
-    assert [
-        len(ActivationStore.load(tmp_path / name).manifest["shards"]) > 8 for name in ("small", "large")
-    ] == [True] * 2
+    assert [len(ActivationStore.load(tmp_path / name).facts.shards) > 8 for name in ("small", "large")] == [
+        True
+    ] * 2
 
 
 def stopping(after: int) -> Any:
@@ -246,7 +246,7 @@ def test_it_goes_on_only_with_the_same_settings_and_texts(
     with pytest.raises(HeedfulError, match="not finished"):
         ActivationStore.load(tmp_path / "a")
     for wrong in ({"seed": 1}, {"context": 8}, {"dtype": "float16"}, {"rows": 9}, {"site": "blocks.0.resid"}):
-        with pytest.raises(HeedfulError, match=r"harvested differently: .* was "):
+        with pytest.raises(HeedfulError, match=r"was made differently: .* was "):
             start(**wrong)  # type: ignore[arg-type]
     other = [text.replace("cat", "dog") for text in TEXTS]
     for texts in (other, TEXTS[:1] + [""] * (len(TEXTS) - 1)):
@@ -258,7 +258,7 @@ def test_it_goes_on_only_with_the_same_settings_and_texts(
     assert told[-1].done == acts.rows
     assert told[-1].total == pytest.approx(acts.rows, rel=0.2)
     again = start()
-    assert again.manifest == acts.manifest
+    assert again.facts == acts.facts
 
 
 def test_a_finished_store_of_a_file_needs_no_model(
@@ -356,4 +356,4 @@ def test_ray_gives_the_same_store(tmp_path: Path) -> None:
     here, there = stores
     assert here.rows > 500
     torch.testing.assert_close(there.slice(0, there.rows), here.slice(0, here.rows))
-    assert there.manifest["read"] == here.manifest["read"]
+    assert there.facts.read == here.facts.read

@@ -12,11 +12,13 @@ from scipy import stats
 from tests.features.planted import TEXTS, on_tokens
 
 from heedful.core.errors import HeedfulError
-from heedful.features.interpretation.interpret import Explanation, interpret, score, split, together
+from heedful.features.interpretation.interpret import interpret, score, split
+from heedful.features.interpretation.results import Explanation, together
 from heedful.features.interpretation.rules import Rules
 from heedful.features.interpretation.scores import AgreementScore, detection, pearson, spearman
 from heedful.features.reading.examples import Context, Snippet
-from heedful.features.reading.read_features import Quantile, Reading, read_features
+from heedful.features.reading.read_features import read_features
+from heedful.features.reading.results import Quantile, Reading
 
 TOKENS = ["cat", "▁the▁", "mat", "lo"]
 

@@ -18,7 +18,7 @@ from heedful.features.interpretation.interpret import interpret
 from heedful.features.interpretation.llm import KEY, URL, DryRunEndpoint, Endpoint
 from heedful.features.interpretation.prompts import LanguageModelInterpreter, marked, parsed, strengths
 from heedful.features.reading.examples import Context, Snippet
-from heedful.features.reading.read_features import Quantile, Reading
+from heedful.features.reading.results import Quantile, Reading
 
 SECRET = "sk-not-to-be-seen"
 

@@ -18,15 +18,9 @@ import torch
 from scipy import stats
 
 from heedful.features.activations.windows import Batch
-from heedful.features.interpretation.interpret import (
-    ExampleSplit,
-    Explanation,
-    permuted,
-    score,
-    score_with_p,
-    split,
-)
+from heedful.features.interpretation.interpret import ExampleSplit, permuted, score, score_with_p, split
 from heedful.features.interpretation.permuted_control import PERMUTATIONS, TokenPlaces, flat, moved
+from heedful.features.interpretation.results import Explanation
 from heedful.features.interpretation.rules import Rules
 from heedful.features.interpretation.scores import correlation
 from heedful.features.reading.collect import FeatureCollector

@@ -14,8 +14,9 @@ from tests.features.planted import TEXTS, on_tokens, random_sae
 from heedful.core.errors import HeedfulError
 from heedful.features.activations.windows import TextSource, cut_for, open_texts, windows
 from heedful.features.reading import collect as module
+from heedful.features.reading.collect import cut_in
 from heedful.features.reading.examples import Context, Snippet
-from heedful.features.reading.read_features import Stream, cut_in, read_features
+from heedful.features.reading.read_features import Stream, read_features
 from heedful.features.reading.reservoir import Histograms, TopItems
 from heedful.features.reading.select import FiringRates, among, parse
 from heedful.models.backend import Inputs

@@ -14,6 +14,7 @@ from torch import Tensor
 
 import heedful
 from heedful.core.errors import HeedfulError
+from heedful.features.activations.store_facts import StoreFacts
 from heedful.features.activations.stream import InMemoryRows, mean_square_norm
 from heedful.features.sae import train
 from heedful.features.sae.architectures import relu_tied
@@ -251,7 +252,7 @@ def test_tables_are_walked_through_and_can_be_entered_anywhere():
 class _Store:
     """The least a store of activations offers."""
 
-    d, rows, manifest = D, 2048, {"name": "toy", "site": "blocks.0.mlp", "rows": 2048}
+    d, rows, facts = D, 2048, StoreFacts("toy", "blocks.0.mlp", D, "float32", 2048)
 
     def batches(self, size: int, seed: int = 0, *, start: int = 0) -> Iterator[Tensor]:
         return InMemoryRows(_planted(2048)[0]).batches(size, seed, start=start)

@@ -14,10 +14,12 @@ import torch
 from safetensors.torch import load_file
 
 from heedful import ActivationStore, HeedfulError
+from heedful.core.result_kinds import find_kind
 from heedful.features.activations import shuffle
-from heedful.features.activations import store_writer as place
-from heedful.features.activations.shuffle import ScatterWriter, Shape
-from heedful.features.activations.store import FORMAT, KIND
+from heedful.features.activations.shuffle import ScatterWriter, Shape, remove_parts
+from heedful.features.activations.store_facts import KIND, StoreFacts
+from heedful.io.run_folder import start_of_manifest
+from heedful.io.sharded_run import ShardedRun, shard_entry
 
 
 def made(rows: int, shape: Shape, path: Path, chunk: int = 37) -> ActivationStore:
@@ -26,9 +28,21 @@ def made(rows: int, shape: Shape, path: Path, chunk: int = 37) -> ActivationStor
     numbers = numbered(rows, shape)
     for at in range(0, rows, chunk):
         scatter.add(numbers[at : at + chunk])
-    facts = {"format": FORMAT, "kind": KIND, "name": "m", "site": "s", "width": shape.d, "dtype": shape.dtype}
-    place.complete(path, facts | {"rows": rows, "shards": scatter.finish().shards})
+    facts = StoreFacts("m", "s", shape.d, shape.dtype, rows)
+    run = ShardedRun(path, KIND, "harvest")
+    done = scatter.finish().shards
+    shards = [
+        shard_entry(path, f"shards/{one['file']}", rows=one["rows"], sha256=one["sha256"]) for one in done
+    ]
+    (path / "manifest.json").write_text(json.dumps(begun()))
+    run.finish(facts, shards)
+    remove_parts(path)
     return ActivationStore.load(path)
+
+
+def begun() -> dict[str, Any]:
+    """The manifest of a harvest that is not finished."""
+    return start_of_manifest(find_kind(KIND), "") | {"made": {}}
 
 
 def numbered(rows: int, shape: Shape) -> Any:
@@ -60,7 +74,7 @@ def test_every_row_is_stored_once_and_shards_are_full(tmp_path: Path, rows: int,
     assert all(
         set(found) == set(range(40 * g, min(rows, 40 * g + 40))) for g, found in enumerate(generations)
     )
-    assert [shard["rows"] for shard in acts.manifest["shards"]] == [
+    assert [shard.rows for shard in acts.facts.shards] == [
         min(10, left) for size in map(len, generations) for left in range(size, 0, -10)
     ]
     assert not (tmp_path / "a" / ".part").exists()
@@ -81,9 +95,9 @@ def test_the_order_is_that_of_the_permutation_and_looks_uniform(tmp_path: Path) 
 def test_shards_are_safetensors_with_the_sums_the_manifest_names(tmp_path: Path) -> None:
     acts = made(33, Shape(3, "float16", 10, seed=0), tmp_path / "a")
     parts = []
-    for shard in acts.manifest["shards"]:
-        path = tmp_path / "a" / "shards" / shard["file"]
-        assert hashlib.sha256(path.read_bytes()).hexdigest() == shard["sha256"]
+    for shard in acts.facts.shards:
+        path = tmp_path / "a" / shard.name
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == shard.sha256
         parts.append(load_file(path)["activations"])
     assert parts[0].dtype == torch.float16
     assert torch.equal(torch.cat(parts).float(), acts.slice(0, 33))
@@ -170,12 +184,12 @@ def test_a_bucket_that_lost_bytes_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(HeedfulError, match="contains no activations"):
+    with pytest.raises(HeedfulError, match="is not a run folder"):
         ActivationStore.load(tmp_path)
-    (tmp_path / "manifest.json").write_text(json.dumps({"kind": "audit", "format": 1}))
-    with pytest.raises(HeedfulError, match="contains audit"):
+    (tmp_path / "manifest.json").write_text(json.dumps(begun() | {"kind": "audit", "files": {}}))
+    with pytest.raises(HeedfulError, match="holds a run of kind audit"):
         ActivationStore.load(tmp_path)
-    (tmp_path / "manifest.json").write_text(json.dumps({"kind": KIND, "format": FORMAT}))
+    (tmp_path / "manifest.json").write_text(json.dumps(begun()))
     with pytest.raises(HeedfulError, match="not finished"):
         ActivationStore.load(tmp_path)
     acts = made(5, Shape(3, "float32", 10, seed=0), tmp_path / "a")

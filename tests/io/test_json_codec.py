@@ -15,7 +15,7 @@ import pytest
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.io.csv_text import csv_text
-from heedful.io.json_codec import from_jsonable, json_bytes, json_text, load_json, parse, to_jsonable
+from heedful.io.json_codec import from_jsonable, json_bytes, json_text, parse, to_jsonable
 
 
 @dataclass(frozen=True)
@@ -104,11 +104,6 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     for content in (b"{", b"[1]", b"[" * 100_000, b"\xff"):
         with pytest.raises(HeedfulError, match="is damaged"):
             parse(content, path)
-        path.write_bytes(content)
-        with pytest.raises(HeedfulError, match="is not a saved thing"):
-            load_json(path, dict, "thing")
-    with pytest.raises(HeedfulError, match="cannot read"):
-        load_json(tmp_path / "none.json", dict, "thing")
 
 
 def test_csv_has_the_same_rule() -> None:

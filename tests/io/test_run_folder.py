@@ -1,291 +1,418 @@
-"""Run folders: exact round trips, valid JSON whatever the numbers, and damage that is noticed."""
+"""Run folders of every kind: exact round trips, no torch, and one sentence for whatever is wrong."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import math
+import os
+import random
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from tests.io.every_kind import KINDS, RESULTS, make
+from tests.io.reforged import agree
+from tests.reports import every
 
-from heedful.comparisons.result import Comparison
-from heedful.comparisons.run_folder import (
-    FILES,
-    attribution_to_dict,
-    comparison_from_dict,
-    comparison_to_dict,
-    load_comparison,
-    save,
-)
-from heedful.core.attribution import Attribution
-from heedful.core.cost import Cost
 from heedful.core.errors import HeedfulError
-from heedful.core.target import Target
-from heedful.modalities.text import TextInput
+from heedful.core.result_kinds import result_kinds
+from heedful.io import run_folder
+from heedful.io.run_folder import open_run, read, refusing_damage, write
+from heedful.io.sharded_run import check_shards
 
-# sums of a few of them stay finite: overflow is not what these tests are about
-floats = st.floats(-1e300, 1e300) | st.just(float("nan"))
-text = st.text(max_size=12)
-
-
-@st.composite
-def builders(draw: st.DrawFn) -> Callable[[], Comparison]:
-    """A function that builds the comparison: types are checked as the tests run, which must not happen while
-    hypothesis draws (the checker uses `random`)."""
-    n, words = draw(st.integers(1, 6)), draw(st.integers(1, 3))
-    column = lambda of: draw(st.lists(of, min_size=n, max_size=n))  # noqa: E731
-    spans = st.tuples(st.integers(0, 5), st.integers(5, 9))
-    encoded = {
-        "text": draw(st.text(max_size=30)),
-        "ids": tuple(column(st.integers(0, 99))),
-        "tokens": tuple(column(text)),
-        "offsets": tuple(column(spans)),
-        "special": tuple(column(st.booleans())),
-        "words": tuple(column(st.integers(-1, words - 1))),
-        "word_spans": tuple(draw(st.lists(spans, min_size=words, max_size=words))),
-        "segments": tuple(column(st.integers(-1, 1))),
-        "type_ids": draw(st.none() | st.just((0,) * n)),
-        "notes": tuple(draw(st.lists(text, max_size=2))),
-    }
-    contrast = draw(st.none() | st.integers(0, 3))
-    target = {"index": draw(st.integers(0, 3)), "label": draw(text), "sequence": (3, 4), "contrast": contrast}
-    items = [
-        {
-            "scores": np.array(column(floats)),
-            "method": name,
-            "params": {"steps": draw(st.integers()), "rate": 0.1},
-            "stderr": np.array(column(floats)) if draw(st.booleans()) else None,
-            "output": draw(floats),
-            "base": draw(st.none() | st.floats(allow_nan=False)),
-            "signed": draw(st.booleans()),
-            "notes": tuple(draw(st.lists(text, max_size=2))),
-        }
-        for name in draw(st.lists(st.sampled_from(["lime", "random", "occlusion"]), unique=True))
-    ]
-    facts, seconds = {"name": draw(text), "prediction": [["a", 0.9]]}, draw(st.floats(0, 10))
-
-    def build() -> Comparison:
-        x, goal, cost = TextInput(**encoded), Target("class", **target), Cost(1, 2, 3, 4, seconds)
-        found = tuple(Attribution(x, goal, cost=cost, **item) for item in items)
-        return Comparison(found, facts, {"seed": 0}, {"x": "why"})
-
-    return build
+WRONG = (None, True, -1, 1e308, 10**400, "x", "../x", [], [[]], {}, {"x": 1})  # put in place of a leaf
+FORGED = 40  # leaves replaced per kind
+FLIPPED = 12  # bits flipped per file
 
 
-def same(a: Comparison, b: Comparison) -> None:
-    """Equal to the last bit, nan where nan was."""
-    assert (a.model, a.settings, a.skipped, list(a)) == (b.model, b.settings, b.skipped, list(b))
-    for one, two in zip(a.attributions, b.attributions, strict=True):
-        assert (one.x, one.target, one.params, one.signed, one.base, one.cost, one.notes) == (
-            two.x,
-            two.target,
-            two.params,
-            two.signed,
-            two.base,
-            two.cost,
-            two.notes,
-        )
-        for name in ("scores", "output", "stderr"):
-            first, second = getattr(one, name), getattr(two, name)
-            assert (first is None) == (second is None)
-            if first is not None:
-                first, second = np.asarray(first), np.asarray(second)
-                numbers = ~np.isnan(first)
-                np.testing.assert_array_equal(np.isnan(second), ~numbers)
-                assert first[numbers].tobytes() == second[numbers].tobytes()
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of every kind, by its name; copy before you change one."""
+    place = tmp_path_factory.mktemp("runs")
+    for kind in KINDS:
+        make(kind, place / kind)
+    return place
 
 
-def strict(content: str) -> Any:
-    def refuse(name: str) -> None:
-        raise AssertionError(f"{name} is not JSON")
-
-    return json.loads(content, parse_constant=refuse)
+@pytest.fixture
+def run(home: Path, kind: str, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(home / kind, tmp_path / "run"))
 
 
-@given(builders())
-def test_dict_round_trip_is_exact(build: Callable[[], Comparison]) -> None:
-    comparison = build()
-    content = json.dumps(comparison_to_dict(comparison), allow_nan=False)
-    same(comparison, comparison_from_dict(strict(content)))
+def refused(folder: Path, **how: Any) -> str:
+    """The one sentence with which a folder is refused."""
+    with pytest.raises(HeedfulError) as caught:
+        read(folder, **how)
+    said = str(caught.value)
+    assert caught.value.what
+    assert "\n" not in said
+    assert len(said) < 900, said
+    return said
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(builders())
-def test_folder_round_trip_is_exact(tmp_path: Path, build: Callable[[], Comparison]) -> None:
-    comparison = build()
-    same(comparison, load_comparison(save(comparison, tmp_path / "run")))
+def manifest_of(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / "manifest.json").read_text()))
 
 
-def example() -> Comparison:
-    x = TextInput(
-        text="not bad",
-        ids=(1, 5, 6, 7, 2),
-        tokens=("[CLS]", "not", "ba", "##d", "[SEP]"),
-        offsets=((0, 0), (0, 3), (4, 6), (6, 7), (0, 0)),
-        special=(True, False, False, False, True),
-        words=(-1, 0, 1, 1, -1),
-        word_spans=((0, 3), (4, 7)),
-        segments=(-1, 0, 0, 0, -1),
-    )
-    lime = Attribution(
-        x, Target("class", 1, "good"), np.array([0.5, 1, 2, 3, 0]), "lime", stderr=np.full(5, 0.1)
-    )
-    plain = Attribution(x, Target("class", 1, "good"), np.array([0, 1, 1, 1, 0.0]), "random")
-    return Comparison((lime, plain), {"name": "toy"}, {"seed": 3})
+def listed(folder: Path) -> list[str]:
+    """Files that a manifest vouches for."""
+    manifest = manifest_of(folder)
+    return [*manifest["files"], *(shard["name"] for shard in manifest.get("shards", ()))]
 
 
-def test_parquet_has_a_row_for_each_method_and_token(tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
-
-    rows = pq.read_table(save(example(), tmp_path) / "scores.parquet").to_pylist()
-    assert len(rows) == 10
-    assert rows[3] == {
-        "method": "lime",
-        "position": 3,
-        "token": "##d",
-        "word": 1,
-        "start": 6,
-        "end": 7,
-        "score": 3.0,
-        "stderr": 0.1,
-    }
-    assert rows[5]["method"] == "random"
-    assert rows[5]["stderr"] is None
+def stored_shards(folder: Path) -> set[str]:
+    return {shard["name"] for shard in manifest_of(folder).get("shards", ())}
 
 
-def test_json_carries_the_word_view() -> None:
-    first = comparison_to_dict(example())["attributions"][0]
-    assert [(word["text"], word["score"]) for word in first["words"]] == [("not", 1.0), ("bad", 5.0)]
-    assert first["special_mass"] == pytest.approx(0.5 / 6.5)
-    assert attribution_to_dict(example()["lime"])["target"]["name"] == "good"
+def test_every_kind_is_tested() -> None:
+    assert result_kinds() == KINDS
 
 
-def test_a_run_keeps_by_what_its_methods_were_fitted(tmp_path: Path) -> None:
-    first, *others = example().attributions
-    run = Comparison((replace(first, fitted_by=("delete", "mask")), *others))
-    assert run.attributions[0].to_dict()["fitted_by"] == ["delete", "mask"]
-    assert json.loads(run.attributions[0].to_json())["fitted_by"] == ["delete", "mask"]
-    again = load_comparison(save(run, tmp_path / "run"))
-    assert [item.fitted_by for item in again.attributions] == [("delete", "mask"), *[()] * len(others)]
-    unknown = load_comparison(save(Comparison((replace(first, fitted_by=None), *others)), tmp_path / "other"))
-    assert unknown.attributions[0].fitted_by is None
-    data = comparison_to_dict(run)
-    for item in data["attributions"]:
-        del item["fitted_by"]  # as runs were saved before
-    assert all(item.fitted_by == () for item in comparison_from_dict(data).attributions)
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_read_is_what_was_written(home: Path, kind: str) -> None:
+    found = read(home / kind)
+    if kind in RESULTS:
+        made = RESULTS[kind]()
+        assert type(found) is type(made)
+        assert found.stored() == made.stored()
+        assert found.blobs() == made.blobs()
+        assert found.page() == made.page()
+        assert type(made).load(home / kind).to_dict() == made.to_dict()
+    else:
+        assert found.stored() == json.loads((home / kind / "result.json").read_text())
+    assert manifest_of(home / kind)["title"].startswith(" ".join(found.run_title().split())[:100])
 
 
-def test_odd_settings_become_json() -> None:
-    odd = replace(
-        example(), settings={"a": np.float32(0.5), "b": (1, 2), "c": {3}, "d": Path("p"), "e": math.inf}
-    )
-    assert comparison_to_dict(odd)["settings"] == {"a": 0.5, "b": [1, 2], "c": [3], "d": "p", "e": "Infinity"}
+def test_an_sae_and_a_store_come_back(home: Path) -> None:
+    import torch
+
+    import heedful
+
+    sae, store = heedful.SAE.load(home / "sae"), heedful.ActivationStore.load(home / "activations")
+    assert torch.equal(sae.W_enc, torch.arange(12.0).reshape(3, 4))
+    assert sae.config == read(home / "sae")
+    assert store.facts == read(home / "activations")
+    assert sorted(store.slice(0, 6).flatten().tolist()) == list(range(18))
 
 
-def test_methods_on_different_texts_are_no_comparison() -> None:
-    one, two = example().attributions
-    moved = replace(two, target=Target("class", 0, "bad"))
-    with pytest.raises(ValueError, match="one text and one target"):
-        comparison_to_dict(Comparison((one, moved)))
+def test_an_atlas_of_words_stays_one(tmp_path: Path) -> None:
+    from tests.reports.conftest import chart
+
+    from heedful import Atlas
+
+    words = chart().words()
+    again = Atlas.load(words.save(tmp_path))
+    assert (again.unit, again.maps.tolist()) == ("word", words.maps.tolist())
+    assert again.tokens is not None
+    assert again.tokens.maps.tolist() == chart().maps.tolist()
+    assert again.aggregate("rollout").tolist() == words.aggregate("rollout").tolist()
 
 
-def test_half_a_surrogate_pair_survives(tmp_path: Path) -> None:
-    odd = Comparison(
-        (replace(example()["lime"], x=replace(example().x, tokens=("\ud800", "b", "c", "d", "e"))),)
-    )
-    assert load_comparison(save(odd, tmp_path)).x.tokens[0] == "\ud800"
+def test_the_manifest_says_what_made_it(home: Path) -> None:
+    for kind in KINDS:
+        manifest = manifest_of(home / kind)
+        assert (manifest["kind"], manifest["version"], manifest["format"]) == (kind, 1, run_folder.FORMAT)
+        assert {"heedful", "python", "numpy", "torch"} <= set(manifest["versions"])
+        for name in listed(home / kind):
+            assert (home / kind / name).is_file()
+    assert {"report.html", "f0.svg"} <= set(manifest_of(home / "lab")["views"])
+    assert set(manifest_of(home / "audit")["views"]) == {"report.html", "table.csv"}
+    assert "scores.parquet" in manifest_of(home / "explanation")["files"]
 
 
-def test_saving_again_replaces_only_its_own_files(tmp_path: Path) -> None:
-    (tmp_path / "why.html").write_text("mine")
-    save(example(), tmp_path)
-    save(replace(example(), settings={"seed": 4}), tmp_path)
-    assert load_comparison(tmp_path).settings == {"seed": 4}
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*FILES, "manifest.json", "why.html"])
-
-
-def test_a_failed_write_leaves_the_old_run_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    save(example(), tmp_path)
-
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(HeedfulError, match="No space left"):
-        save(replace(example(), settings={"seed": 9}), tmp_path)
-    assert load_comparison(tmp_path).settings == {"seed": 3}
-    assert not list(tmp_path.glob(".*"))
-
-
-def damage_flip(run: Path) -> None:
-    content = bytearray((run / "comparison.json").read_bytes())
-    content[len(content) // 2] ^= 1
-    (run / "comparison.json").write_bytes(bytes(content))
-
-
-def damage_with_new_checksum(run: Path) -> None:
-    data = json.loads((run / "comparison.json").read_text())
-    data["attributions"][0]["scores"].pop()
-    content = json.dumps(data).encode()
-    (run / "comparison.json").write_bytes(content)
-    manifest = json.loads((run / "manifest.json").read_text())
-    manifest["files"]["comparison.json"] = hashlib.sha256(content).hexdigest()
-    (run / "manifest.json").write_text(json.dumps(manifest))
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        damage_flip,
-        damage_with_new_checksum,
-        lambda run: (run / "scores.parquet").unlink(),
-        lambda run: (run / "manifest.json").unlink(),
-        lambda run: (run / "manifest.json").write_text("{"),
-        lambda run: (run / "manifest.json").write_text("[]"),
-        lambda run: (run / "manifest.json").write_bytes(b"\xff\xfe"),
-        lambda run: (run / "manifest.json").write_text("[" * 100_000),
-        lambda run: (run / "scores.parquet").write_bytes(b""),
-    ],
-)
-def test_damage_is_a_clear_error(tmp_path: Path, damage: Any) -> None:
-    save(example(), tmp_path)
-    damage(tmp_path)
-    with pytest.raises(HeedfulError):
-        load_comparison(tmp_path)
-
-
-def test_a_later_format_says_to_upgrade() -> None:
-    with pytest.raises(HeedfulError, match="Upgrade heedful"):
-        comparison_from_dict({**comparison_to_dict(example()), "format": 99})
-
-
-@pytest.mark.parametrize("place", ["missing", "file"])
-def test_no_folder_is_a_clear_error(tmp_path: Path, place: str) -> None:
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(HeedfulError, match="run folder"):
-        load_comparison(tmp_path / place)
-
-
-def test_saving_where_a_file_is_says_so(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(HeedfulError, match="Cannot write"):
-        save(example(), tmp_path / "file")
-
-
-def test_opening_needs_neither_torch_nor_transformers(tmp_path: Path) -> None:
-    save(example(), tmp_path)
+def test_no_kind_needs_torch_or_the_web_server(home: Path) -> None:
+    """Opened, drawn and printed by `heedful report` where these packages cannot be imported."""
     code = (
-        "import sys; from heedful.comparisons.result import Comparison; "
-        "c = Comparison.load(sys.argv[1]); c._repr_html_();"
-        "bad = {'torch', 'transformers', 'pyarrow'} & set(sys.modules); sys.exit(str(bad) if bad else 0)"
+        "import sys\n"
+        "class Blocked:\n"  # None in sys.modules would do, but scipy takes that for torch
+        "    def find_spec(self, name, *rest):\n"
+        "        if name in ('torch', 'transformers', 'tokenizers', 'fastapi', 'uvicorn', 'ray'):\n"
+        "            raise ImportError(name + ' is blocked')\n"
+        "sys.meta_path.insert(0, Blocked())\n"
+        "import contextlib, io, pathlib\n"
+        "from heedful.cli.main import main\n"
+        "for run in sorted(pathlib.Path(sys.argv[1]).iterdir()):\n"
+        "    out = io.StringIO()\n"
+        "    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):\n"
+        "        code = main(['report', str(run), '--html', str(run / 'again.html'), '--json'])\n"
+        "    print(run.name, code, out.getvalue() if code else '')\n"
     )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(home)], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == [word for kind in KINDS for word in (kind, "0")], done.stdout + done.stderr
+    for kind in KINDS:
+        page = (home / kind / "again.html").read_text(encoding="utf-8")
+        assert page.startswith("<!DOCTYPE html>")
+        assert "<img src=x" not in page
+
+
+# --- damage ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_cut_or_missing_file_is_refused(run: Path, kind: str) -> None:
+    for name in ["manifest.json", *listed(run)]:
+        whole = (run / name).read_bytes()
+        for size in {0, 1, len(whole) // 2, len(whole) - 2}:
+            (run / name).write_bytes(whole[:size])
+            refused(run)
+        (run / name).write_bytes(whole + b" ")
+        if name != "manifest.json":
+            refused(run)
+        (run / name).unlink()
+        refused(run)
+        (run / name).write_bytes(whole)
+    read(run)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_flipped_bit_is_refused(run: Path, kind: str) -> None:
+    """Of the manifest, a bit of its title or of a view is no damage; everything else is noticed."""
+    rng = random.Random(kind)
+    before = read(run).stored()
+    for name in ["manifest.json", *listed(run)]:
+        whole = bytearray((run / name).read_bytes())
+        for at in rng.sample(range(8 * len(whole)), FLIPPED):
+            content = bytearray(whole)
+            content[at // 8] ^= 1 << at % 8
+            (run / name).write_bytes(content)
+            if name == "manifest.json":
+                with suppress(HeedfulError):
+                    assert read(run).stored() == before
+            elif name in stored_shards(run):
+                with pytest.raises(HeedfulError, match="is damaged"):
+                    check_shards(open_run(run))
+            else:
+                assert "is damaged" in refused(run)
+        (run / name).write_bytes(whole)
+
+
+def leaves(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place of a JSON document, those that hold others too."""
+    if path:
+        yield path
+    inside = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in inside:
+        yield from leaves(value, (*path, key))
+
+
+def spoilt(data: Any, path: tuple[Any, ...], value: Any) -> Any:
+    """A copy with another value in one place; `...` removes it."""
+    copy = json.loads(json.dumps(data))
+    place = copy
+    for key in path[:-1]:
+        place = place[key]
+    if value is ...:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return copy
+
+
+def opened_or_refused(folder: Path, draw: bool) -> None:
+    """What a forger wrote is opened, and drawn as `heedful report` does it, or refused in one sentence."""
+    said = ""
+    try:
+        result = read(folder)
+        with refusing_damage(folder):
+            result.page() if draw else result.run_title()
+    except HeedfulError as error:
+        said = str(error)
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_forged_results_open_or_are_refused(run: Path, kind: str) -> None:
+    """Checksums agree, so that the types of the values are all that protects the reader."""
+    rng = random.Random(kind)
+    data = json.loads((run / "result.json").read_text())
+    places = list(leaves(data))
+    paths = [*((key,) for key in data), *rng.sample(places, min(FORGED, len(places)))]
+    for turn, path in enumerate(paths):
+        (run / "result.json").write_text(json.dumps(spoilt(data, path, rng.choice((*WRONG, ...)))))
+        agree(run)
+        opened_or_refused(run, draw=turn % 6 == 0)
+    for content in (b"", b"{}", b"[]", b"null", b"[" * 50_000, b"\xff", b'{"x": NaN}'):
+        (run / "result.json").write_bytes(content)
+        agree(run)
+        refused(run)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_forged_blobs_open_or_are_refused(run: Path, kind: str) -> None:
+    rng = random.Random(kind)
+    for name in set(manifest_of(run)["files"]) - {"result.json"}:
+        whole = bytearray((run / name).read_bytes())
+        for at in [*range(8), *rng.sample(range(len(whole)), 12)]:
+            content = bytearray(whole)
+            content[at] ^= 0x55
+            (run / name).write_bytes(content)
+            agree(run)
+            opened_or_refused(run, draw=False)
+            if kind == "sae":
+                from heedful import SAE
+
+                with suppress(HeedfulError):
+                    SAE.load(run)
+        (run / name).write_bytes(whole)
+
+
+@pytest.mark.parametrize("kind", ["lab", "audit", "activations", "sae"])
+def test_forged_manifests_open_or_are_refused(run: Path, kind: str) -> None:
+    manifest = manifest_of(run)
+    for path in leaves(manifest):
+        for value in (*WRONG, ...):
+            (run / "manifest.json").write_text(json.dumps(spoilt(manifest, path, value)))
+            with suppress(HeedfulError):
+                read(run)
+
+
+# --- strangers -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["steer"])
+def test_other_versions_are_refused(run: Path, kind: str) -> None:
+    manifest = manifest_of(run)
+
+    def said(**changed: Any) -> str:
+        (run / "manifest.json").write_text(json.dumps(manifest | changed))
+        return refused(run)
+
+    assert "a newer heedful: it has format 4" in said(format=4)
+    assert "Upgrade heedful" in said(format=4)
+    assert "an older heedful: it has format 2" in said(format=2)
+    assert "Make the run again" in said(format=2)
+    assert "the steer in" in said(version=2)
+    assert "Upgrade heedful" in said(version=2)
+    assert "an older heedful" in said(version=0)
+    assert "holds a run of kind 'dream'" in said(kind="dream")
+    assert "names no format" in said(format=None)
+
+
+def test_folders_that_are_no_runs_are_refused(tmp_path: Path) -> None:
+    assert "is not a run folder: cannot read manifest.json" in refused(tmp_path)
+    assert "is not a run folder" in refused(tmp_path / "nowhere")
+    (tmp_path / "manifest.json").write_text('{"name": "an app", "icons": []}')
+    assert "names no format" in refused(tmp_path)
+    (tmp_path / "file").write_text("x")
+    assert "is not a run folder" in refused(tmp_path / "file")
+    for old in ("comparison.json", "trial.json", "lab.json", "steer.json"):  # as they were before
+        (tmp_path / "old").mkdir(exist_ok=True)
+        (tmp_path / "old" / old).write_text("{}")
+    assert "is not a run folder" in refused(tmp_path / "old")
+
+
+def test_a_run_of_another_kind_says_which(home: Path) -> None:
+    from heedful import Comparison
+
+    with pytest.raises(HeedfulError, match="holds a run of kind trial, not a Comparison"):
+        Comparison.load(home / "trial")
+
+
+@pytest.mark.parametrize("kind", ["attention", "audit", "activations"])
+def test_links_pipes_and_folders_are_not_read(run: Path, kind: str, tmp_path: Path) -> None:
+    for name in ["manifest.json", *listed(run)]:
+        moved = tmp_path / "elsewhere"
+        (run / name).rename(moved)
+        (run / name).symlink_to(moved)
+        assert "is a link" in refused(run)
+        (run / name).unlink()
+        os.mkfifo(run / name)
+        assert "not a regular file" in refused(run)
+        (run / name).unlink()
+        (run / name).mkdir()
+        refused(run)
+        (run / name).rmdir()
+        moved.rename(run / name)
+    read(run)
+
+
+@pytest.mark.parametrize("kind", ["audit"])
+def test_a_linked_folder_inside_is_not_followed(run: Path, kind: str, tmp_path: Path) -> None:
+    (run / "shards").rename(tmp_path / "elsewhere")
+    (run / "shards").symlink_to(tmp_path / "elsewhere")
+    assert "leads out of it by a link" in refused(run)
+
+
+@pytest.mark.parametrize("kind", ["steer"])
+@pytest.mark.parametrize(
+    "name", ["../x", "/etc/passwd", "a/../../x", "", ".", "a\\b", "a\0b", "manifest.json"]
+)
+def test_names_stay_in_the_folder(run: Path, kind: str, name: str) -> None:
+    manifest = manifest_of(run)
+    entry = {"bytes": 1, "sha256": "0" * 64}
+    (run / "manifest.json").write_text(json.dumps(manifest | {"files": manifest["files"] | {name: entry}}))
+    assert "is not a file of the folder" in refused(run)
+
+
+@pytest.mark.parametrize("kind", ["attention"])
+def test_large_folders_are_refused(run: Path, kind: str) -> None:
+    size = sum(entry["bytes"] for entry in manifest_of(run)["files"].values())
+    assert "has over" in refused(run, most=size - 1)
+    assert "has over" in refused(run, most=10)
+    read(run, most=size)
+    with pytest.raises(HeedfulError, match="too large to be stored"):
+        write(run, read(run), most=size - 1)
+
+
+# --- writing ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", sorted(RESULTS))
+def test_stopped_between_files_nothing_opens_as_whole(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a new folder nothing opens; over an older run of the kind, that run opens or nothing does."""
+    made, really = RESULTS[kind](), run_folder.write_file
+    for after in range(3 + len(made.views())):
+        fresh, over = tmp_path / f"fresh-{after}", make(kind, tmp_path / f"over-{after}")
+        old, left = read(over).stored(), [after]
+
+        def stops(path: Path, content: Any, left: list[int] = left) -> None:
+            if not left[0]:
+                raise KeyboardInterrupt
+            left[0] -= 1
+            really(path, content)
+
+        changed = replace(made, notes=("another",)) if hasattr(made, "notes") else made
+        monkeypatch.setattr(run_folder, "write_file", stops)
+        for folder in (fresh, over):
+            left[0] = after
+            with suppress(KeyboardInterrupt):
+                write(folder, changed)
+        monkeypatch.setattr(run_folder, "write_file", really)
+        if not (fresh / "manifest.json").exists():
+            refused(fresh)
+            with suppress(HeedfulError):
+                assert read(over).stored() == old
+
+
+def test_another_result_is_not_written_over(home: Path, tmp_path: Path) -> None:
+    every.trial().save(tmp_path / "run")
+    every.trial().save(tmp_path / "run")
+    with pytest.raises(HeedfulError, match="already holds a run of kind trial"):
+        every.sides().save(tmp_path / "run")
+    audit = shutil.copytree(home / "audit", tmp_path / "audit")
+    with pytest.raises(HeedfulError, match="already holds a run of kind audit"):
+        every.audit().save(audit)  # its shards would be lost from the manifest
+    every.audit().save(tmp_path / "alone")
+    assert read(tmp_path / "alone").to_dict() == every.audit().to_dict()
+
+
+def test_what_stores_its_own_numbers_says_so(home: Path, tmp_path: Path) -> None:
+    for kind in ("sae", "activations"):
+        with pytest.raises(HeedfulError, match=r"no weights|no activations"):
+            read(home / kind).save(tmp_path)
+
+
+def test_a_report_may_be_written_into_the_run(home: Path, tmp_path: Path) -> None:
+    """Views are for people, who may change them."""
+    lab = shutil.copytree(home / "lab", tmp_path / "lab")
+    (lab / "report.html").write_text("mine")
+    assert read(lab).stored() == every.lab().stored()

@@ -69,7 +69,7 @@ def audit() -> Any:
         for m, better in zip(methods, (False, True), strict=True)
     )
     said = Verdict(
-        20, judged, EVIL, True, (MetricCell("remove-top", EVIL, "delete"),), 20, True, left_out={EVIL: EVIL}
+        20, judged, EVIL, True, (MetricCell("remove-top", EVIL, "delete"),), 20, 1, left_out={EVIL: EVIL}
     )
     errors = [{"row": 3, "method": EVIL, "reason": EVIL}]
     made = {"name": EVIL, "source": {"path": EVIL}, "settings": {"methods": methods}, "model": {"name": EVIL}}
@@ -116,14 +116,20 @@ def atlas() -> Any:
 
 
 def features() -> Any:
-    from heedful.features.interpretation.interpret import Explanation, Interpretation, Scores
+    from heedful.features.interpretation.results import Explanation, Interpretation, Scores
     from heedful.features.interpretation.scores import AgreementScore
-    from heedful.features.reading.collect import Quantile, Reading
-    from heedful.features.reading.effects import Effects, FeatureMean, LogitEffect
     from heedful.features.reading.examples import Context, Snippet
-    from heedful.features.reading.feature_pages import FeaturePages, Page
-    from heedful.features.reading.read_features import Readings
-    from heedful.features.reading.similar_features import Neighbours
+    from heedful.features.reading.results import (
+        Effects,
+        FeatureMean,
+        FeaturePages,
+        LogitEffect,
+        Neighbours,
+        Page,
+        Quantile,
+        Reading,
+        Readings,
+    )
 
     snippet = Snippet(Context((1, 2, 3), ("the ", EVIL, " cat")), (0.0, 2.0, 0.5), 1, 4)
     scores = Scores(*[AgreementScore(0.7, 0.6, 0.8)] * 3)
@@ -211,6 +217,12 @@ def lab() -> Any:
     return LabReport("toy", EVIL, EVIL, tuple(parts), {"fast": True, "seed": 0, "versions": {"x": EVIL}})
 
 
+def feature() -> Any:
+    from heedful.features.reading.results import SavedFeature
+
+    return SavedFeature(EVIL, "blocks.0.resid", 64, EVIL, features().pages[0])
+
+
 def pages() -> dict[str, Callable[[], str]]:
     """Kind of page -> how it is made."""
     from tests.reports import every_head
@@ -228,6 +240,7 @@ def pages() -> dict[str, Callable[[], str]]:
         "sides": lambda: sides().page(),
         "splitting": lambda: html.page(splits.document(splitting(), [EVIL, "b"])),
         "lab": lambda: lab().page(),
+        "feature": lambda: feature().page(),
         **{name: lambda make=make: make().page() for name, make in every_head.made(EVIL).items()},
     }
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from heedful.heads.ablation.ablate_text import AblationResult
 from heedful.heads.ablation.importance_results import Drop, Importance, Reference, Unit
-from heedful.heads.ablation.pruning import Pruning, PruningStep
+from heedful.heads.ablation.pruning_results import Pruning, PruningStep
 from heedful.heads.roles.induction import AttentionShare, HeadRole, Induction, Loss
 from heedful.heads.roles.pronoun_bias import Bias, HeadBias, MeanBias, Preference
 from heedful.heads.roles.syntax import HeadAccuracy, Relation, Syntax

@@ -14,8 +14,8 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
+from heedful.comparisons.explanation_codec import comparison_from_dict
 from heedful.comparisons.result import Comparison
-from heedful.comparisons.run_folder import comparison_from_dict
 from heedful.core.numbers import probability
 from heedful.core.target import Target
 from heedful.reports import first_screen

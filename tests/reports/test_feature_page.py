@@ -13,7 +13,8 @@ import pytest
 from tests.features.planted import TEXTS, on_tokens
 
 from heedful.core.charts import Histogram
-from heedful.features.reading.feature_pages import FeaturePages, feature_pages
+from heedful.features.reading.feature_pages import feature_pages
+from heedful.features.reading.results import FeaturePages
 from heedful.reports.charts.histogram import histogram
 from heedful.reports.html_frame import scripts
 

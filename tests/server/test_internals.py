@@ -10,11 +10,12 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from tests.io.reforged import reforge
 from tests.server.serving import TEXTS, finished, random_dictionary
 
 import heedful
 from heedful.reports.html_parts import esc
-from heedful.server import app, saved_results
+from heedful.server import app
 
 TEXT = "the service is not bad"
 ASK = {"model": "zoo:sentiment", "text": TEXT}
@@ -91,8 +92,7 @@ def test_heedful_report_opens_what_the_page_stored(
     assert json.loads(capsys.readouterr().out)["model"]
     copied = tmp_path / "cut"
     shutil.copytree(folder, copied)
-    mark = {"attention": "atlas.json", "feature": "feature.json", "steer": "steer.json"}[kind]
-    (copied / mark).write_text('{"x": 1}')
+    (copied / "result.json").write_text('{"x": 1}')
     assert main(["report", str(copied)]) == 2
     error = capsys.readouterr().err
     assert "is damaged" in error
@@ -112,9 +112,7 @@ def test_numbers_that_are_none_come_back(tmp_path: Path) -> None:
 
     one = Continuation("said", float("nan"), 0.5)
     sides = Sides("so", one, one, 1.0, False, {"name": "m"}, {}, ("a note",), {"difference of means": one})
-    saved_results.save_steer(sides.to_dict() | {"feature": 1, "strength": 2.0}, tmp_path)
-    view = saved_results.steer(tmp_path)
-    assert view.page() == sides.page()
+    assert Sides.load(sides.save(tmp_path)).page() == sides.page()
 
 
 def test_an_atlas_is_stored_and_drawn_the_same(
@@ -122,7 +120,7 @@ def test_an_atlas_is_stored_and_drawn_the_same(
 ) -> None:
     job = finished(client, client.post("/api/jobs/attention", json=ASK).json())
     assert job["state"] == "done", job["error"]
-    atlas, _ = saved_results.load_atlas(server_state.runs.root / job["id"])
+    atlas = heedful.Atlas.load(server_state.runs.root / job["id"])
     own = heedful.attention(model, TEXT)
     for stored, made in zip(atlas.stacks, own.stacks, strict=True):
         np.testing.assert_allclose(stored.weights, made.weights, atol=1e-6)
@@ -144,10 +142,8 @@ def test_hostile_runs_are_shown_and_not_run(
 ) -> None:
     """What a run folder says is text, whoever wrote it."""
     job = finished(client, client.post("/api/jobs/feature", json={"model": tiny.name, "feature": 2}).json())
-    file = server_state.runs.root / job["id"] / "feature.json"
-    data = json.loads(file.read_text(encoding="utf-8"))
-    data["about"] = data["model"] = data["site"] = "<img src=x onerror=alert(1)>"
-    file.write_text(json.dumps(data), encoding="utf-8")
+    hostile = dict.fromkeys(("about", "model", "site"), "<img src=x onerror=alert(1)>")
+    reforge(server_state.runs.root / job["id"], lambda data: data | hostile)
     for found in (
         client.get(f"/api/runs/{job['run']}").json()["html"],
         client.get(f"/api/runs/{job['run']}/report").text,

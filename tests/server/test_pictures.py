@@ -34,7 +34,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.skipif(
-    not (resolve.dictionary("lm") / "config.json").is_file(), reason="needs the dictionary of zoo:lm"
+    not (resolve.dictionary("lm") / "manifest.json").is_file(), reason="needs the dictionary of zoo:lm"
 )
 def test_pictures_are_as_they_were(address: str, tmp_path: Path) -> None:
     with visits(address) as visit:

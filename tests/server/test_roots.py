@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,9 @@ def test_runs_outside_the_root_are_not_there(tmp_path: Path, model: Any) -> None
     own.save(root / "below" / "mine")
     (root / "link").symlink_to(outside)
     (root / "half").mkdir()
-    (root / "half" / "comparison.json").symlink_to(outside / "comparison.json")
+    (root / "half" / "manifest.json").symlink_to(outside / "manifest.json")
+    (root / "model").mkdir()
+    (root / "model" / "manifest.json").write_text('{"files": {}}')  # of something else
     (root / ".hidden").mkdir()
     runs = Runs(root)
     assert [place.name for place in runs.all()] == ["below/mine"]
@@ -38,12 +41,19 @@ def test_runs_outside_the_root_are_not_there(tmp_path: Path, model: Any) -> None
 
 
 def test_damaged_runs_are_told(client: httpx.Client, server_state: app.ServerState) -> None:
-    for name, file in (("bad-lab", "lab.json"), ("bad-steer", "steer.json"), ("bad-trial", "trial.json")):
+    begun = {"format": 3, "kind": "audit", "version": 1, "title": ""}
+    bad = {
+        "bad-cut": "[1, 2",
+        "bad-audit": json.dumps(begun),  # not finished
+        "bad-older": json.dumps({"format": 2, "kind": "audit"}),
+        "bad-newer": json.dumps(begun | {"format": 4}),
+        "bad-kind": json.dumps(begun | {"kind": "dream", "files": {}}),
+    }
+    for name, manifest in bad.items():
         (server_state.runs.root / name).mkdir(exist_ok=True)
-        (server_state.runs.root / name / file).write_text("[1, 2")
-    (server_state.runs.root / "bad-audit" / "shards").mkdir(parents=True, exist_ok=True)
+        (server_state.runs.root / name / "manifest.json").write_text(manifest)
     listed = {run["name"]: run["id"] for run in client.get("/api/runs").json()["runs"]}
-    for name in ("bad-lab", "bad-steer", "bad-trial", "bad-audit"):
+    for name in bad:
         answer = client.get(f"/api/runs/{listed[name]}")
         assert answer.status_code == 400, name
         assert answer.json()["error"]

@@ -68,7 +68,7 @@ def test_without_a_folder_runs_go_when_it_stops(tmp_path: Path, end: signal.Sign
                 job = finished(client, client.post("/api/jobs/explain", json=ask).json())
                 assert [run["name"] for run in client.get("/api/runs").json()["runs"]] == [job["id"]]
             (folder,) = temporary.glob("heedful-runs-*")
-            assert (folder / job["id"] / "comparison.json").is_file()
+            assert (folder / job["id"] / "result.json").is_file()
         finally:
             server.send_signal(end)
         _, errors = server.communicate(timeout=60)

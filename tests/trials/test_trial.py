@@ -94,10 +94,10 @@ def test_a_saved_trial_opens_and_says_the_same(whole: Trial, tmp_path: Path) -> 
 
 
 def test_what_is_no_trial_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "trial.json").write_text("{}")
-    with pytest.raises(HeedfulError, match="not a saved trial"):
+    (tmp_path / "manifest.json").write_text("{}")
+    with pytest.raises(HeedfulError, match="is not a run folder"):
         Trial.load(tmp_path)
-    with pytest.raises(HeedfulError, match="cannot read"):
+    with pytest.raises(HeedfulError, match="is not a run folder"):
         Trial.load(tmp_path / "nowhere")
 
 

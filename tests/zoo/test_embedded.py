@@ -28,7 +28,10 @@ FILES = {
     "card.md",
     "metrics.json",
 }
-BESIDE = {f"features/{file}" for file in ("config.json", "sae.safetensors", "card.md", "metrics.json")}
+BESIDE = {
+    f"features/{file}"
+    for file in ("manifest.json", "result.json", "sae.safetensors", "card.md", "metrics.json")
+}
 BESIDE |= {"held-out-speeches.parquet"}
 SECTIONS = ("Data", "Licence", "How it was made", "Architecture", "Metrics", "Intended use", "Limits")
 

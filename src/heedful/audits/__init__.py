@@ -4,7 +4,7 @@
     settings          what the results depend on besides the rows: methods, metrics, operators, seed, ...
     shard             one text, one shard: explanations and their scores, as the bytes of Parquet files
     schemas           the columns of these files
-    run_folder        the run folder: manifest, shards, what is done and what is not
+    audit_run         the shards on disk: what is done and what is not
     result            the table and the verdict from the shards of a finished run
     stopping          whether the texts so far settle the verdict
     estimate          what an audit would cost, and what so many texts would show

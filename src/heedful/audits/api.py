@@ -10,9 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from heedful.audits.audit_run import AuditRun
 from heedful.audits.external_scores import ExternalScores, check_usable, from_file
-from heedful.audits.result import Audit, collect, contents
-from heedful.audits.run_folder import RunFolder
+from heedful.audits.result import Audit, collect
 from heedful.audits.settings import SHARD_TEXTS, SWAP_ROWS, AuditSettings, resolve_settings
 from heedful.audits.shard import Shard, weigh_shard, weigh_shard_remotely
 from heedful.audits.stopping import EarlyStopping
@@ -190,17 +190,17 @@ def run_audit(
 ) -> Audit:
     """Cut the rows into shards, have them done, and sum up. Without `out` nothing is kept."""
     if out is not None:
-        return _run_in(RunFolder(Path(out)), work, execution, progress)
+        return _run_in(AuditRun(Path(out)), work, execution, progress)
     with TemporaryDirectory() as folder:
-        return replace(_run_in(RunFolder(Path(folder)), work, execution, progress), folder=None)
+        return replace(_run_in(AuditRun(Path(folder)), work, execution, progress), folder=None)
 
 
-def _run_in(run: RunFolder, work: AuditWork, execution: Execution, progress: Report | None) -> Audit:
+def _run_in(run: AuditRun, work: AuditWork, execution: Execution, progress: Report | None) -> Audit:
     rows = in_random_order(work.source, work.settings.seed)
     first = list(islice(rows, SWAP_ROWS)) if _swaps(work.settings) else []
     words = words_of([row.text for row in first if isinstance(row.text, str)], seed=work.settings.seed)
     settings = replace(work.settings, swap=words if first else ())
-    with run.opened(_made(work, settings)):
+    with run.opened(_made(work, settings), work.model.name):
         row_counter = _RowCounter(progress, work.source.count())
         row_counter.more(0)  # every setting is checked now, and the work begins
         # scores from elsewhere are looked up as texts come: a function that makes them may be slow
@@ -217,8 +217,8 @@ def _run_in(run: RunFolder, work: AuditWork, execution: Execution, progress: Rep
                 row_counter.more(count)
         row_counter.check(run)
         result = collect(run)
-        run.finish(contents(result))
-        return replace(result, made=run.manifest())
+        run.finish(result, run.listed())
+        return result
 
 
 def _swaps(settings: AuditSettings) -> bool:
@@ -287,7 +287,7 @@ def shards(rows: Iterable[DataRow], size: int) -> Iterator[Shard]:
 
 
 def _todo(
-    every: Iterable[Shard], settings: AuditSettings, run: RunFolder, row_counter: _RowCounter
+    every: Iterable[Shard], settings: AuditSettings, run: AuditRun, row_counter: _RowCounter
 ) -> Iterator[Shard]:
     """Shards that are not done yet; none after the verdict is settled, where that is asked for."""
     stopping = EarlyStopping(settings, row_counter.total) if settings.until_decided else None
@@ -321,7 +321,7 @@ class _RowCounter:
         self.known += rows
         self.more(rows)
 
-    def check(self, run: RunFolder) -> None:
+    def check(self, run: AuditRun) -> None:
         """Every shard of the source is there, and none of another."""
         if not self.shards:
             raise HeedfulError("there are no texts", fix="Give at least one")

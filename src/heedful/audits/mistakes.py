@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from heedful.audits.run_folder import RunFolder
+from heedful.audits.audit_run import AuditRun
 from heedful.audits.schemas import from_parquet
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
@@ -37,7 +37,7 @@ class Mistake:
             raise ValueError(f"{len(self.words)} words and {len(self.scores)} scores do not go together")
 
 
-def mistakes_of(run: RunFolder, method: str, labels: Sequence[str]) -> tuple[Mistake, ...]:
+def mistakes_of(run: AuditRun, method: str, labels: Sequence[str]) -> tuple[Mistake, ...]:
     """The first of them by row; `labels` are the model's."""
     wrong: list[tuple[int, int, str, str]] = []  # row, shard, label, prediction
     names = ["row", "label", "prediction", "right"]
@@ -51,7 +51,7 @@ def mistakes_of(run: RunFolder, method: str, labels: Sequence[str]) -> tuple[Mis
     )
 
 
-def _units(run: RunFolder, shard: int, row: int, method: str) -> list[Mapping[str, Any]]:
+def _units(run: AuditRun, shard: int, row: int, method: str) -> list[Mapping[str, Any]]:
     """What one method says of one text; of any method where this one has no scores."""
     here = from_parquet(run.file(shard, "attributions.parquet"), only={"row": row}).to_pylist()
     chosen = [one for one in here if one["method"] == method] or here

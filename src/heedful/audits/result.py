@@ -14,16 +14,19 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from heedful.audits.audit_run import AuditRun
 from heedful.audits.mistakes import Mistake, mistakes_of
-from heedful.audits.run_folder import RunFolder
 from heedful.audits.schemas import from_parquet
 from heedful.core.advice import Advice
 from heedful.core.errors import HeedfulError
 from heedful.core.evidence import Evidence
 from heedful.core.exports import frame_of, plot_of
-from heedful.core.result import Result
+from heedful.core.result import StoredResult
+from heedful.core.result_kinds import result_kind
 from heedful.io.csv_text import csv_text
-from heedful.io.json_codec import from_jsonable, json_bytes, parse, to_jsonable
+from heedful.io.json_codec import from_jsonable, to_jsonable
+from heedful.io.run_folder import OpenRun
+from heedful.io.sharded_run import shards_of
 from heedful.metrics.random_orders import Pools, joined
 from heedful.metrics.score import Score
 from heedful.metrics.summary import pools_of, summarise
@@ -35,8 +38,7 @@ if TYPE_CHECKING:
 
 MAX_ERRORS = 100  # errors in the result; the shards have them all
 MAX_UNKNOWN_LABELS = 3  # labels in the result that name none of the model's; the shards have them all
-RESULT = "result.json"
-COPIED_FIELDS = (  # fields of an Audit that stand in it as they are
+COPIED_FIELDS = (  # fields of an Audit that its document has as they are
     "rows",
     "texts",
     "copies",
@@ -52,8 +54,9 @@ COPIED_FIELDS = (  # fields of an Audit that stand in it as they are
 )
 
 
+@result_kind("audit", version=1)
 @dataclass(frozen=True, repr=False)
-class Audit(Result):
+class Audit(StoredResult):
     """The result of `heedful.audit`: a verdict, and the evidence for it.
 
     Parameters
@@ -120,12 +123,7 @@ class Audit(Result):
     failed: Mapping[str, int] = field(default_factory=dict)  # method -> texts on which it alone failed
     silent: Sequence[str] = ()  # metrics that were asked for and had no value on any text
     better: Mapping[str, str] = field(default_factory=dict)  # metric -> "high" or "low"
-    made: Mapping[str, Any] = field(default_factory=dict)  # the manifest: settings, model, source, versions
-
-    @classmethod
-    def load(cls, folder: str | Path) -> Audit:
-        """Open the folder of a finished audit; needs neither the model nor torch."""
-        return load(folder)
+    made: Mapping[str, Any] = field(default_factory=dict)  # settings, model, source, versions
 
     @property
     def command(self) -> str | None:
@@ -197,30 +195,25 @@ class Audit(Result):
         results |= {"command": self.command} if self.command else {}
         return dict(to_jsonable(results))
 
+    def run_title(self) -> str:
+        return str(self.made.get("name") or "")
 
-def load(folder: str | Path) -> Audit:
-    """Open the folder of a finished audit."""
-    run = RunFolder(Path(folder))
-    made = run.manifest()
-    if "files" not in made:
-        raise HeedfulError(
-            f"the audit in {folder} is not finished", fix="Run the same command again to resume it"
-        )
-    data = parse(run.read(RESULT), run.path / RESULT)
-    table = [from_jsonable(Evidence, item) for item in data["table"]]
-    return Audit(
-        run.path,
-        table,
-        from_jsonable(Verdict, data["verdict"]),
-        **{name: data[name] for name in COPIED_FIELDS if name in data},
-        mistakes=tuple(from_jsonable(Mistake, each) for each in data.get("mistakes", ())),
-        made=made,
-    )
+    def stored(self) -> dict[str, Any]:
+        return self.to_dict() | {"made": to_jsonable(self.made)}
+
+    def views(self) -> dict[str, bytes]:
+        return {"table.csv": self.to_csv().encode(), "report.html": self.page().encode()}
+
+    @classmethod
+    def from_stored(cls, data: dict[str, Any], run: OpenRun) -> Audit:
+        if "shards" in run.manifest:
+            shards_of(run)  # what is not whole is told when it is opened, not when it is resumed
+        return from_jsonable(cls, {**data, "folder": run.folder})
 
 
-def collect(run: RunFolder) -> Audit:
+def collect(run: AuditRun) -> Audit:
     """The result of a folder whose shards are all there."""
-    made, numbers = run.manifest(), run.numbers()
+    made, numbers = run.manifest()["made"], run.numbers()
     counts: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     pairs: dict[tuple[str, str], None] = {}
@@ -277,7 +270,7 @@ def collect(run: RunFolder) -> Audit:
     )
 
 
-def _table(run: RunFolder, pairs: Sequence[tuple[str, str]], settings: Mapping[str, Any]) -> list[Evidence]:
+def _table(run: AuditRun, pairs: Sequence[tuple[str, str]], settings: Mapping[str, Any]) -> list[Evidence]:
     table: list[Evidence] = []
     rank = {name: place for place, name in enumerate((*settings["metrics"], *settings["operators"]))}
     for metric, operator in sorted(pairs, key=lambda pair: (rank[pair[0]], rank.get(pair[1], 0))):
@@ -286,7 +279,7 @@ def _table(run: RunFolder, pairs: Sequence[tuple[str, str]], settings: Mapping[s
     return table
 
 
-def scores_of(run: RunFolder, number: int, metric: str = "", operator: str = "") -> list[list[Score]]:
+def scores_of(run: AuditRun, number: int, metric: str = "", operator: str = "") -> list[list[Score]]:
     """Scores of a shard, text by text, of one metric under one operator; of all, with their random orders."""
     only = {"metric": metric, "operator": operator} if metric else None
     names = [each.name for each in fields(Score) if each.name != "orders"]
@@ -304,7 +297,7 @@ def scores_of(run: RunFolder, number: int, metric: str = "", operator: str = "")
     return list(texts.values())
 
 
-def verdict_of(run: RunFolder, settings: Mapping[str, Any]) -> Verdict:
+def verdict_of(run: AuditRun, settings: Mapping[str, Any]) -> Verdict:
     """From the shards alone: it can be worked out again."""
     texts = VerdictInputs(settings)
     for number in run.numbers():
@@ -326,7 +319,7 @@ class VerdictInputs:
         self.inputs: dict[str, list[int | None]] = {}
         self.fitted: dict[str, dict[str, set[str] | None]] = {}  # method -> operator in turn -> operators
 
-    def add(self, run: RunFolder, number: int) -> None:
+    def add(self, run: AuditRun, number: int) -> None:
         if len(part := pools_of(scores_of(run, number), self.names, self.operators)):
             self.parts.append(part)
         for one in from_parquet(run.file(number, "methods.parquet")).to_pylist():
@@ -358,12 +351,3 @@ class VerdictInputs:
 def _joined(turns: Sequence[set[str] | None], how: Any) -> tuple[str, ...] | None:
     known = [turn for turn in turns if turn is not None]
     return tuple(sorted(how(*known))) if len(known) == len(turns) else None
-
-
-def contents(found: Audit) -> dict[str, bytes]:
-    """The files that stand beside the shards of a finished run."""
-    return {
-        RESULT: json_bytes(found.to_dict()),
-        "table.csv": found.to_csv().encode(),
-        "report.html": found.page().encode(),
-    }

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from heedful.audits.audit_run import AuditRun
 from heedful.audits.result import VerdictInputs
-from heedful.audits.run_folder import RunFolder
 from heedful.audits.settings import AuditSettings
 from heedful.core.arrays import Floats
 from heedful.core.defaults import MIN_COMPARED_TEXTS, MIN_TEXTS
@@ -31,7 +31,7 @@ class EarlyStopping:
         self.total = total
         self.texts, self.rows = VerdictInputs(settings.to_dict()), 0
 
-    def add(self, run: RunFolder, number: int) -> None:
+    def add(self, run: AuditRun, number: int) -> None:
         """A shard that is done."""
         self.rows += run.facts(number)["rows"]
         self.texts.add(run, number)

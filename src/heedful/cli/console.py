@@ -186,6 +186,14 @@ def write(path: Path, content: str) -> None:
         ) from None
 
 
+def check_save(folder: Path | None, kind: str) -> None:
+    """Refuse, before a long run, a folder that holds another result."""
+    if folder is not None:
+        from heedful.io.run_folder import check_free
+
+        check_free(folder, kind)
+
+
 @contextmanager
 def progress_bar(message: str, silent: bool = False) -> Iterator[Report]:
     """A bar with the time left of what is being done, on a stderr that is a terminal; elsewhere a line every
@@ -252,17 +260,3 @@ def time_left(done: int, total: int, seconds: float) -> str:
     if not 0 < done < total or seconds < 1:
         return ""
     return f", about {duration(seconds * (total - done) / done)} left"
-
-
-def opened(run: Path) -> tuple[Callable[[], dict[str, Any]], Callable[[], str]]:
-    """A run folder of any kind: its document, and the page it makes."""
-    from heedful.server.run_kinds import friendly_errors, kind_of, view_run
-
-    with friendly_errors(str(run)):
-        result = view_run(kind_of(run), run)
-
-    def page() -> str:
-        with friendly_errors(str(run)):
-            return result.page()
-
-    return result.document, page

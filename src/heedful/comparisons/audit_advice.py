@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,13 @@ from heedful.core.advice import Advice
 from heedful.core.defaults import DEFAULT_METHODS
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
+from heedful.io.run_folder import read
 
 
 def advice_of(audit: Any) -> Advice:
     """From a run folder, or from the result of `heedful.audit`."""
     if isinstance(audit, str | Path):
-        audit = import_module("heedful.audits.result").load(audit)
+        audit = read(audit, most=None)
     advice = getattr(audit, "advice", None)
     if not callable(advice):
         raise HeedfulError("audit is not an audit", fix="Give a run folder or the result of heedful.audit")

@@ -18,7 +18,8 @@ from heedful.core.evidence import Evidence
 from heedful.core.exports import frame_of, plot_of
 from heedful.core.input import Input
 from heedful.core.internals import Internals
-from heedful.core.result import StoredResult
+from heedful.core.result import CodedResult
+from heedful.core.result_kinds import result_kind
 from heedful.core.target import Target
 
 if TYPE_CHECKING:
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
+@result_kind("explanation", version=1)
 @dataclass(frozen=True, repr=False)
-class Comparison(StoredResult, Mapping[str, Attribution]):
+class Comparison(CodedResult, Mapping[str, Attribution]):
     """Several methods on one prediction: a mapping from method name to `Attribution`.
 
     Parameters
@@ -57,7 +59,7 @@ class Comparison(StoredResult, Mapping[str, Attribution]):
     """
 
     kind: ClassVar[str] = "comparison"
-    store: ClassVar[str] = "heedful.comparisons.run_folder"
+    codec: ClassVar[str] = "heedful.comparisons.explanation_codec"
 
     attributions: tuple[Attribution, ...]
     model: Mapping[str, Any] = field(default_factory=dict)  # name, kind, fingerprint, prediction(_after)

@@ -15,7 +15,8 @@ from heedful.core.arrays import Floats
 from heedful.core.cost import Cost
 from heedful.core.exports import frame_of, plot_of
 from heedful.core.input import NEVER, Input
-from heedful.core.result import NotebookRepr, StoredResult
+from heedful.core.result import CodedResult, NotebookRepr
+from heedful.core.result_kinds import result_kind
 from heedful.core.target import Target
 
 if TYPE_CHECKING:
@@ -94,8 +95,9 @@ class Written(NotebookRepr):
         object.__setattr__(self, "scores", scores)
 
 
+@result_kind("attribution", version=1)
 @dataclass(frozen=True, repr=False)
-class Attribution(StoredResult):
+class Attribution(CodedResult):
     """The scores of one method for one prediction, one score per token.
 
     Signed scores push towards (+) or away from (-) the target. Unsigned scores, such as norms and attention,
@@ -146,7 +148,7 @@ class Attribution(StoredResult):
     """
 
     kind: ClassVar[str] = "attribution"
-    store: ClassVar[str] = "heedful.comparisons.run_folder"
+    codec: ClassVar[str] = "heedful.comparisons.explanation_codec"
 
     x: Input
     target: Target

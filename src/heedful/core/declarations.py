@@ -25,17 +25,23 @@ def import_plugins() -> None:
 
 @dataclass(frozen=True)
 class Declaration:
-    """One decorated function."""
+    """One decorated function or class."""
 
     name: str  # the decorator's first argument
     module: str
     facts: dict[str, Any]  # its keyword arguments that are literals
 
 
-def declarations(package: str, decorator: str) -> Iterator[Declaration]:
-    """Every `@decorator("name", keyword=literal, ...)` at the top level of the package's files."""
-    for path in sorted(Path(str(files(package))).glob("*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+def declarations(package: str, decorator: str, below: bool = False) -> Iterator[Declaration]:
+    """Every `@decorator("name", keyword=literal, ...)` at the top level of the package's files; `below`: of
+    the packages in it, too."""
+    home = Path(str(files(package)))
+    for path in sorted(home.rglob("*.py") if below else home.glob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        if f"@{decorator}(" not in text:  # parsing is slow, and most files declare nothing
+            continue
+        module = ".".join((package, *path.relative_to(home).with_suffix("").parts))
+        for node in ast.parse(text).body:
             for mark in getattr(node, "decorator_list", ()):
                 if (
                     isinstance(mark, ast.Call)
@@ -47,7 +53,7 @@ def declarations(package: str, decorator: str) -> Iterator[Declaration]:
                         for word in mark.keywords
                         if _literal(word)
                     }
-                    yield Declaration(ast.literal_eval(mark.args[0]), f"{package}.{path.stem}", facts)
+                    yield Declaration(ast.literal_eval(mark.args[0]), module, facts)
 
 
 def _literal(word: ast.keyword) -> bool:

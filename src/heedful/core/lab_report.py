@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from heedful.core.document import Figure, Paragraph
 from heedful.core.exports import frame_of, frames_of
-from heedful.core.result import StoredResult
+from heedful.core.result import CodedResult, reports
+from heedful.core.result_kinds import result_kind
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -65,8 +66,9 @@ class Claim:
 Part = Paragraph | NumberTable | Figure | Claim
 
 
+@result_kind("lab", version=1)
 @dataclass(frozen=True, repr=False, eq=False)
-class LabReport(StoredResult):
+class LabReport(CodedResult):
     """The result of `heedful.run_lab`: text, tables, figures and claims.
 
     Parameters
@@ -93,7 +95,7 @@ class LabReport(StoredResult):
     """
 
     kind: ClassVar[str] = "lab"
-    store: ClassVar[str] = "heedful.io.lab_folder"
+    codec: ClassVar[str] = "heedful.io.lab_codec"
 
     lab: str
     title: str
@@ -139,3 +141,9 @@ class LabReport(StoredResult):
 
     def __repr__(self) -> str:
         return f"<heedful.LabReport of {self.lab}: {self.answer}>"
+
+    def views(self) -> dict[str, bytes]:
+        """The report, and every figure as NAME.svg."""
+        draw, standalone = reports("charts.draw").svg, reports("charts.export_svg").standalone
+        drawn = {f"{each.name}.svg": standalone(draw(each.chart)).encode() for each in self.figures}
+        return drawn | {"report.html": self.page().encode()}

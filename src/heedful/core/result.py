@@ -25,21 +25,18 @@ class NotebookRepr:
         return str(reports("notebook_fields").fragment(self))
 
 
-class Result:
-    """What every result can do. Its document is made by `heedful.reports.KIND`."""
+class Shown:
+    """What can be shown on every surface, from one document."""
 
-    kind: ClassVar[str]
+    def document(self) -> Document:
+        """What it shows, as data: the answer first."""
+        raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
         raise NotImplementedError  # each result says what it holds
 
     def to_json(self) -> str:
         return str(import_module("heedful.io.json_codec").json_text(self.to_dict()))
-
-    def document(self) -> Document:
-        """What it shows, as data: the answer first."""
-        made: Document = reports(self.kind.replace("-", "_")).document(self)
-        return made
 
     def page(self) -> str:
         """The text of a self-contained HTML report."""
@@ -57,20 +54,99 @@ class Result:
         return str(reports("html").fragment(self.document()))
 
 
-class StoredResult(Result):
-    """A result whose folder and JSON are the work of a module of its own, which `store` names."""
+class Result(Shown):
+    """A result whose document is made by the module `heedful.reports.KIND`."""
 
-    store: ClassVar[str]
+    kind: ClassVar[str]
+
+    def document(self) -> Document:
+        """What it shows, as data: the answer first."""
+        made: Document = reports(self.kind.replace("-", "_")).document(self)
+        return made
+
+
+class Stored:
+    """What a run folder can hold; `@result_kind` names its kind (heedful.core.result_kinds).
+
+    By default the folder has the fields of the dataclass as JSON, and reading goes by their type hints. What
+    a class needs beyond that it says by the hooks below; heedful.io.run_folder calls them.
+    """
 
     def to_dict(self) -> dict[str, Any]:
-        return dict(import_module(self.store).to_dict(self))
+        return dict(import_module("heedful.io.json_codec").to_jsonable(self))
 
     def save(self, folder: str | Path) -> Path:
-        return Path(import_module(self.store).save(self, Path(folder)))
+        """Write a run folder, which `load` and `heedful report` open."""
+        return Path(import_module("heedful.io.run_folder").write(folder, self))
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        result = getattr(import_module(cls.store), f"load_{cls.kind}")(Path(folder))
+        """Open a run folder. Needs neither torch nor the model."""
+        result = import_module("heedful.io.run_folder").read(folder, most=None, kind=cls)
+        assert isinstance(result, cls)
+        return result
+
+    # --- hooks of heedful.io.run_folder --------------------------------------------------------------
+
+    def run_title(self) -> str:
+        """One line about this result, for lists of runs."""
+        return ""
+
+    def stored(self) -> dict[str, Any]:
+        """What result.json holds."""
+        return dict(import_module("heedful.io.json_codec").to_jsonable(self))
+
+    def blobs(self) -> dict[str, bytes]:
+        """Further files with numbers of the result, by name."""
+        return {}
+
+    def views(self) -> dict[str, bytes]:
+        """Files for people, by name; they are never read back."""
+        return {}
+
+    @classmethod
+    def from_stored(cls, data: dict[str, Any], run: Any) -> Self:
+        """The inverse of `stored`; `run` is the heedful.io.run_folder.OpenRun it comes from."""
+        result = import_module("heedful.io.json_codec").from_jsonable(cls, data)
+        assert isinstance(result, cls)
+        return result
+
+
+class StoredResult(Stored, Result):
+    """A result with a page of its own that a run folder can hold."""
+
+
+class Summary(Stored, Shown):
+    """A result that is shown by its own fields, as facts and tables."""
+
+    def document(self) -> Document:
+        made: Document = reports("notebook_fields").document(self)
+        return made
+
+
+AnyStored = StoredResult | Summary
+
+
+class CodedResult(StoredResult):
+    """A result whose JSON is the work of a module of its own, which `codec` names."""
+
+    codec: ClassVar[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(import_module(self.codec).to_dict(self))
+
+    def run_title(self) -> str:
+        return str(import_module(self.codec).run_title(self))
+
+    def stored(self) -> dict[str, Any]:
+        return self.to_dict()
+
+    def blobs(self) -> dict[str, bytes]:
+        return dict(import_module(self.codec).blobs(self))
+
+    @classmethod
+    def from_stored(cls, data: dict[str, Any], run: Any) -> Self:
+        result = import_module(cls.codec).from_stored(cls, data)
         assert isinstance(result, cls)
         return result
 

@@ -21,20 +21,25 @@ import numpy as np
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable, Model
-from heedful.core.result import Result, reports
+from heedful.core.result import StoredResult, reports
+from heedful.core.result_kinds import result_kind
 from heedful.core.target import Target
 from heedful.heads import word_maps as wording
-from heedful.heads.maps import Maps, Weights
+from heedful.heads.maps import ARRAYS, MapAxis, Maps, Weights
 from heedful.io.csv_text import csv_text
-from heedful.io.json_codec import json_text
+from heedful.io.json_codec import from_jsonable, json_text, to_jsonable
+from heedful.io.run_folder import OpenRun
 from heedful.modalities.text import TextInput, text_of
 
 if TYPE_CHECKING:
     from heedful.heads.kinds import HeadKind
 
+MAPS = "maps.safetensors"
 
+
+@result_kind("attention", version=1)
 @dataclass(frozen=True, eq=False, repr=False)
-class Atlas(Result):
+class Atlas(StoredResult):
     """Attention of every layer and head on one text: the result of `heedful.attention`.
 
     Parameters
@@ -205,6 +210,42 @@ class Atlas(Result):
         """The atlas as JSON text, with or without the weights."""
         return json_text(self.to_dict(weights))
 
+    # --- run folder: the maps themselves are stored, so any view of them can be drawn again --------------
+
+    def run_title(self) -> str:
+        return f"{self.model.get('name', '')}: {self.x.text}"
+
+    def stored(self) -> dict[str, Any]:
+        """An atlas of words is stored as the one of tokens that it was made from."""
+        base = self if self.tokens is None else self.tokens
+        names = ("stack", "queries", "keys", "causal")
+        stacks = [{name: getattr(maps, name) for name in names} for maps in base.stacks]
+        facts = {name: getattr(self, name) for name in ("x", "model", "target", "notes")}
+        own = {"stacks": stacks, "readout": base.readout, "unit": base.unit, "shown": self.unit}
+        return dict(to_jsonable(facts | own))
+
+    def blobs(self) -> dict[str, bytes]:
+        from safetensors.numpy import save
+
+        base = self if self.tokens is None else self.tokens
+        named = {
+            f"{at}.{name}": np.ascontiguousarray(array)
+            for at, maps in enumerate(base.stacks)
+            for name in ARRAYS
+            if (array := getattr(maps, name)) is not None
+        }
+        return {MAPS: save(named)}
+
+    @classmethod
+    def from_stored(cls, data: dict[str, Any], run: OpenRun) -> Atlas:
+        from safetensors.numpy import load
+
+        arrays = load(run.file(MAPS))
+        stacks = tuple(_stored_maps(arrays, at, facts) for at, facts in enumerate(data["stacks"]))
+        x = from_jsonable(TextInput, data["x"])
+        atlas = from_jsonable(cls, {**data, "x": x, "stacks": list(stacks), "tokens": None})
+        return atlas.words() if data["shown"] == "word" else atlas
+
     def to_csv(self, what: str = "weights") -> str:
         """One line per weight, or ("heads") one line per head with its kind and scores."""
         if what not in ("weights", "heads"):
@@ -229,6 +270,21 @@ class Atlas(Result):
                 scores = [f"{kind.scores[name]:.6g}" if name in kind.scores else "" for name in names]
                 mass = f"{special[kind.layer, kind.head]:.6g}"
                 yield [maps.stack, kind.layer, kind.head, kind.kind, mass, *scores]
+
+
+def _stored_maps(arrays: Mapping[str, Any], at: int, facts: Mapping[str, Any]) -> Maps:
+    """One stack of a run folder; its arrays must have the shapes that its tokens say."""
+    found: dict[str, Any] = {name: arrays.get(f"{at}.{name}") for name in ARRAYS}
+    dtypes = {"weights": np.float32, "grads": np.float32, "allowed": np.bool_}
+    if found["weights"] is None or any(a is not None and a.dtype != dtypes[n] for n, a in found.items()):
+        raise ValueError(f"the maps of stack {at} are not those of an atlas")
+    return Maps(
+        stack=from_jsonable(str, facts["stack"]),
+        queries=from_jsonable(MapAxis, facts["queries"]),
+        keys=from_jsonable(MapAxis, facts["keys"]),
+        causal=from_jsonable(bool, facts["causal"]),
+        **found,
+    )
 
 
 def attention(

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 Weights = npt.NDArray[np.float32]  # (L, H, Q, K)
 Flags = npt.NDArray[np.bool_]
+ARRAYS = ("weights", "grads", "allowed")  # of `Maps`
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ class Maps:
         expected = (len(self.queries), len(self.keys))
         if self.weights.ndim != 4 or self.weights.shape[2:] != expected:
             raise ValueError(f"weights of shape {self.weights.shape} between {expected} tokens")
+        if self.grads is not None and self.grads.shape != self.weights.shape:
+            raise ValueError(f"gradients of shape {self.grads.shape} of weights {self.weights.shape}")
         if self.allowed is not None and self.allowed.shape != (self.layers, *expected):
             raise ValueError(
                 f"a mask of shape {self.allowed.shape} for {self.layers} layers of {expected} tokens"

@@ -54,18 +54,6 @@ def sync(folder: Path) -> None:
         os.close(handle)
 
 
-def read_file(path: Path, folder: Path, fix: str) -> bytes:
-    """A file of a run folder."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise HeedfulError(
-            f"{folder} is not a whole run folder",
-            f"cannot read {path.name}: {error.strerror or error}",
-            fix,
-        ) from error
-
-
 def read_text(path: str | Path) -> str:
     """A whole file of UTF-8, without a byte order mark."""
     try:

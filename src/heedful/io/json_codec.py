@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import math
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -91,16 +91,6 @@ def parse(content: bytes, path: Path) -> dict[str, Any]:
         raise HeedfulError(f"{path} is damaged", why, "Make the run again") from error
 
 
-def load_json(path: Path, read: Callable[[dict[str, Any]], T], what: str) -> T:
-    """A result that is one JSON file, by the function that reads its object."""
-    try:
-        return read(json_object(path.read_bytes()))
-    except OSError as error:
-        raise HeedfulError(f"cannot read {path}", error.strerror or str(error)) from None
-    except (KeyError, TypeError, ValueError) as error:
-        raise HeedfulError(f"{path} is not a saved {what}", str(error)) from None
-
-
 # --- by type hints ---------------------------------------------------------------------------------
 
 
@@ -116,10 +106,8 @@ def _read(hint: Any, data: Any) -> Any:
         return _object(hint, data)
     if origin is np.ndarray and isinstance(data, list):
         return np.array([_float(item) for item in data], dtype=np.float64)
-    if origin in (tuple, list) and isinstance(data, list):
-        return _items(origin, args, data)
-    if origin is Sequence and isinstance(data, list):
-        return tuple(_read(args[0], item) for item in data)
+    if origin in (tuple, list, Sequence) and isinstance(data, list):
+        return _items(list if origin is Sequence else origin, args, data)
     if origin is not None and isinstance(data, dict) and issubclass(origin, Mapping):
         key, item = args
         return {key(name): _read(item, value) for name, value in data.items()}

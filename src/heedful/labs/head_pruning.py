@@ -32,7 +32,7 @@ import heedful
 from heedful.core.arrays import Floats
 from heedful.core.charts import Curve, Curves, Forest, Line
 from heedful.heads.ablation.importance import differences, units_of
-from heedful.heads.ablation.pruning import Pruning
+from heedful.heads.ablation.pruning_results import Pruning
 from heedful.heads.ablation.task_metrics import measure, prepare
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.reviews import Review, reviews

@@ -184,8 +184,8 @@ def _limits() -> str:
 def _mean_links(atlas: Atlas) -> list[Link]:
     """Of the first stack, all heads and layers together."""
     maps = atlas.stacks[0]
-    mean, alike = (m.weights.mean(axis=(0, 1), dtype=float) for m in (maps, atlas.uniform().stacks[0]))
-    return strongest(maps, mean, alike, LINKS)
+    mean, even = (each.weights.mean(axis=(0, 1), dtype=float) for each in (maps, atlas.uniform().stacks[0]))
+    return strongest(maps, mean, even, LINKS)
 
 
 def _links(view: AtlasView) -> Section:

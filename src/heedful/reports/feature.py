@@ -22,9 +22,9 @@ from heedful.core.document import (
     text_table,
 )
 from heedful.core.numbers import fixed, short, signed, span, with_interval
-from heedful.features.interpretation.interpret import Interpretation, together
+from heedful.features.interpretation.results import Interpretation, together
 from heedful.features.interpretation.scores import AgreementScore
-from heedful.features.reading.feature_pages import FeaturePages, Page
+from heedful.features.reading.results import FeaturePages, Page
 from heedful.reports import one_feature
 
 MEANS = {

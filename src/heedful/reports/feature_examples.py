@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from heedful.core.document import Fold, Node, Paragraph, Piece, Section, UnitMap
 from heedful.core.numbers import short
 from heedful.features.reading.examples import Snippet
-from heedful.features.reading.feature_pages import Page
+from heedful.features.reading.results import Page
 
 LEAST = 0.05  # the least share of full colour: a token on which the feature fires is never plain
 

@@ -23,10 +23,9 @@ from heedful.core.document import (
     text_table,
 )
 from heedful.core.numbers import short, signed, span
-from heedful.features.interpretation.interpret import Interpretation, Scores
+from heedful.features.interpretation.results import Interpretation, Scores
 from heedful.features.interpretation.scores import AgreementScore
-from heedful.features.reading.effects import Effects, FeatureMean, LogitEffect
-from heedful.features.reading.feature_pages import Page
+from heedful.features.reading.results import Effects, FeatureMean, LogitEffect, Page
 from heedful.reports import feature_examples as examples
 
 MEASURES = {"detection": "balanced accuracy", "pearson": "Pearson r", "spearman": "Spearman ρ"}

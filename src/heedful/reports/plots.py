@@ -34,7 +34,8 @@ from heedful.core.defaults import CONTROL
 from heedful.core.errors import HeedfulError
 from heedful.core.evidence import Evidence
 from heedful.core.target import Target
-from heedful.reports.columns import Column, columns, visible
+from heedful.reports.columns import ScoreColumn, columns
+from heedful.reports.visible import visible
 from heedful.stats.intervals import NORMAL_QUANTILE
 from heedful.trials.result import Trial
 from heedful.trials.rows import TrialRow
@@ -174,7 +175,7 @@ def _comparison(result: Comparison, top: int = MAX_WORDS) -> Plot:
     return figure
 
 
-def _strongest(methods: Sequence[Column], top: int) -> list[int]:
+def _strongest(methods: Sequence[ScoreColumn], top: int) -> list[int]:
     """Words with the largest mean share over methods, the control apart; in reading order."""
     ranked = [col for col in methods if col.method != CONTROL] or list(methods)
     count = len(methods[0].words)
@@ -182,7 +183,7 @@ def _strongest(methods: Sequence[Column], top: int) -> list[int]:
     return sorted(sorted(range(count), key=lambda i: -means[i])[:top])
 
 
-def _shade(col: Column, word: UnitScore) -> tuple[float, ...]:
+def _shade(col: ScoreColumn, word: UnitScore) -> tuple[float, ...]:
     share = col.share(word)
     hue = to_rgb(UNSIGNED if not col.item.signed else TOWARDS if share > 0 else AWAY)
     return tuple(1 - abs(share) * (1 - part) for part in hue)

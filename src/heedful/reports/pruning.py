@@ -19,7 +19,7 @@ from heedful.core.document import (
     text_table,
 )
 from heedful.core.numbers import fixed, fixed_signed, span
-from heedful.heads.ablation.pruning import Pruning
+from heedful.heads.ablation.pruning_results import Pruning
 from heedful.reports.notes import note_lines
 
 TOLERANCES = (0.01, 0.05, 0.1)

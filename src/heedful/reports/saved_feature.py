@@ -2,31 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
-
 from heedful.core.document import Bullets, Document, Headline
-from heedful.core.result import Result
-from heedful.features.reading.feature_pages import Page
-from heedful.io.json_codec import to_jsonable
+from heedful.features.reading.results import SavedFeature
 from heedful.reports import one_feature
 from heedful.reports.feature import headline, source
-
-
-@dataclass(frozen=True)
-class SavedFeature(Result):
-    """One feature, and what it was read on."""
-
-    kind: ClassVar[str] = "saved-feature"
-
-    model: str
-    site: str
-    width: int  # features of the SAE
-    about: str
-    feature: Page
-
-    def to_dict(self) -> dict[str, Any]:
-        return dict(to_jsonable(self))
 
 
 def document(saved: SavedFeature) -> Document:

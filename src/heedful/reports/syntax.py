@@ -106,8 +106,8 @@ def _numbers(found: Syntax) -> Fold:
 
 
 def _gain(choice: HeadAccuracy) -> str:
-    low, high = choice.interval
-    ends = span(100 * low, 100 * high, lambda value: fixed_signed(value, 1))
+    low, high = (100 * end for end in choice.interval)
+    ends = span(low, high, lambda value: fixed_signed(value, 1))
     return f"{fixed_signed(100 * choice.gain, 1)} ({ends})"
 
 

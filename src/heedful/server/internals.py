@@ -14,9 +14,8 @@ import numpy as np
 
 from heedful.comparisons.result import Comparison
 from heedful.core.errors import HeedfulError
+from heedful.features.reading.results import SavedFeature
 from heedful.heads.atlas import Atlas
-from heedful.reports.saved_feature import SavedFeature
-from heedful.server import saved_results
 from heedful.server.feature_cache import Codes, read_codes
 from heedful.server.job_queue import Job
 from heedful.server.live_explain import predicted
@@ -24,6 +23,7 @@ from heedful.server.model_pool import ServedModel
 from heedful.server.schemas import requests, responses
 
 if TYPE_CHECKING:
+    from heedful.features.steering.results import Sides
     from heedful.models.adapter import TokenModel
 
 SHOWN_FEATURES = 24  # features shown of a text
@@ -122,8 +122,12 @@ def attention_atlas(model: TokenModel, ask: requests.AttentionRequest, job: Job)
 
 def atlas_parts(atlas: Atlas) -> dict[str, Any]:
     """The static part and the numbers of its page."""
-    html, data = saved_results.atlas_parts(atlas)
-    return {"html": html, "data": data}
+    from heedful.core.document import Island
+    from heedful.reports.html import body
+
+    document = atlas.document()
+    (island,) = (node for node in document.nodes if isinstance(node, Island))
+    return {"html": body(document, 2), "data": dict(island.data)}
 
 
 # --- features --------------------------------------------------------------------------------------
@@ -245,9 +249,7 @@ def strength(ask: requests.SteerRequest, dictionary: Dictionary) -> float:
     return ask.strength * top
 
 
-def steered_text(
-    model: TokenModel, ask: requests.WriteRequest, dictionary: Dictionary, job: Job
-) -> dict[str, Any]:
+def steered_text(model: TokenModel, ask: requests.WriteRequest, dictionary: Dictionary, job: Job) -> Sides:
     """What it writes, base | steered; greedily, so that the steer alone makes the difference. Where there are
     texts, a difference of means of the same size stands beside."""
     from heedful.features.steering.compare import before_after
@@ -257,5 +259,4 @@ def steered_text(
     job.report("writing")
     how = {ask.feature: strength(ask, dictionary)}
     writing: dict[str, Any] = {"max_new_tokens": ask.tokens, "strategy": "greedy", "seed": 0}
-    sides = before_after(model, dictionary.sae, how, ask.given(), texts=texts, **writing)
-    return {**sides.to_dict(), "feature": ask.feature, "strength": ask.strength}
+    return before_after(model, dictionary.sae, how, ask.given(), texts=texts, **writing)

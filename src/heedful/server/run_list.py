@@ -1,7 +1,7 @@
 """Run folders under one root, found by looking and opened by number: a client never sends a path.
 
 A number is the hash of the folder's place in the root. Folders that lead out of the root (links) are not
-there, nothing is unpickled, and what is found is drawn by the code of `heedful report`.
+listed, nothing is unpickled, and what is found is read by heedful.io.run_folder and drawn by the reports.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from heedful.core.errors import HeedfulError
-from heedful.server import saved_results
-from heedful.server.run_kinds import KINDS, friendly_errors, view_run
-from heedful.server.saved_results import MAX_FILE_BYTES
+from heedful.io.run_folder import MANIFEST
+from heedful.server.run_view import listed, view_run
 from heedful.server.schemas import responses
 
 MAX_DEPTH = 3  # folders below the root that are looked into
@@ -33,6 +32,7 @@ class RunPlace:
     path: Path
     name: str
     kind: str
+    title: str
     when: float
 
 
@@ -64,7 +64,7 @@ class Runs:
     def listed(self) -> responses.RunList:
         places = self.all()
         entries = [
-            responses.RunEntry(id=p.id, name=p.name, kind=p.kind, title=_title(p), when=p.when)
+            responses.RunEntry(id=p.id, name=p.name, kind=p.kind, title=p.title, when=p.when)
             for p in places[:MAX_LISTED_RUNS]
         ]
         return responses.RunList(
@@ -118,61 +118,22 @@ def _folders(root: Path) -> Iterator[Path]:
 
 
 def _place(root: Path, folder: Path) -> RunPlace | None:
-    for kind, mark, when in KINDS:
-        kept = folder / mark
-        if not kept.exists():
-            continue
-        for file in (kept, folder / when):
-            if file.is_symlink():
-                return None
-        name = str(folder.relative_to(root))
-        shown = name.encode("utf-8", "replace").decode()
-        dated = folder / when if when and (folder / when).is_file() else kept
-        return RunPlace(number(name), folder, shown, kind, dated.stat().st_mtime)
-    return None
-
-
-def _title(place: RunPlace) -> str:
-    """A line about it, without opening what is large."""
-    try:
-        if place.kind == "explanation":
-            data = saved_results.read(place.path / "comparison.json")
-            label = (data["model"].get("prediction") or [[""]])[0][0]
-            return f"{str(label).strip()}: {str(data['x']['text'])[:80]}"
-        if place.kind == "steer":
-            data = saved_results.read(place.path / "steer.json")
-            return f"feature {data['feature']} at {data['strength']:g}×: {str(data['prompt'])[:60]}"
-        if place.kind == "attention":
-            data = saved_results.read(place.path / "atlas.json")
-            return f"{data['model'].get('name', '')}: {str(data['x']['text'])[:80]}"
-        if place.kind == "feature":
-            data = saved_results.read(place.path / "feature.json")
-            return f"feature {data['feature']['reading']['feature']} of {data['model']}"[:100]
-        if place.kind == "lab":
-            return str(saved_results.read(place.path / "lab.json").get("title", ""))[:100]
-        manifest = place.path / "manifest.json"
-        if place.kind == "audit" and manifest.is_file():
-            made = saved_results.read(manifest)
-            return str((made.get("made") or made.get("settings") or {}).get("model") or "")[:100]
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, HeedfulError):
-        pass  # told when it is opened
-    return ""
+    manifest = folder / MANIFEST
+    if manifest.is_symlink() or not manifest.is_file():
+        return None
+    name = str(folder.relative_to(root))
+    shown = name.encode("utf-8", "replace").decode()
+    facts = listed(folder)
+    return facts and RunPlace(number(name), folder, shown, *facts, manifest.stat().st_mtime)
 
 
 def opened(place: RunPlace) -> tuple[responses.RunPage, Callable[[], str]]:
     """What stands in the page, and the whole report as a file."""
-    for file in place.path.iterdir():
-        if file.is_file() and file.stat().st_size > MAX_FILE_BYTES:
-            raise HeedfulError(
-                f"{file.name} is larger than {MAX_FILE_BYTES // 2**20} MB", fix="Use heedful report"
-            )
     try:
-        with friendly_errors(place.name):
-            view = view_run(place.kind, place.path)
-            html = view.html()
+        view = view_run(place.path)
     except HeedfulError as error:  # names of folders above the root are nobody's business
         raise HeedfulError(str(error).replace(str(place.path), place.name)) from None
     page = responses.RunPage(
-        id=place.id, name=place.name, kind=place.kind, html=html, notes=[], ask=view.ask, data=view.data
+        id=place.id, name=place.name, kind=place.kind, html=view.html, notes=[], ask=view.ask, data=view.data
     )
     return page, view.page

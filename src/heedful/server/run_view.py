@@ -1,19 +1,97 @@
-"""A stored result as the page and `heedful report` show it."""
+"""A stored result as the web page shows it, whatever its kind."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from heedful.comparisons.result import Comparison
+from heedful.core.document import Island, inside
+from heedful.core.errors import HeedfulError
+from heedful.io import run_folder
+from heedful.io.json_codec import json_object
+from heedful.reports.html import body
+
+ASKED = ("model", "text", "pair", "turns")  # what the web page explains when it is opened there
 
 
 @dataclass(frozen=True)
 class RunView:
-    """A run: its HTML inside the page, the same as a file of its own, its numbers, and what the page needs to
-    open it again."""
+    """A run: its HTML inside the page, the same as a file of its own, and what the page needs to open it
+    again."""
 
-    html: Callable[[], str]
+    html: str
     page: Callable[[], str]
-    document: Callable[[], dict[str, Any]]
     ask: dict[str, Any] | None = None
     data: dict[str, Any] | None = None
+
+
+def view_run(folder: Path) -> RunView:
+    """Open a run folder of any kind and draw it."""
+    result = run_folder.read(folder)
+    with run_folder.refusing_damage(folder):
+        document = result.document()
+        html = body(document, 2)
+        islands = [node for top in document.nodes for node in inside(top) if isinstance(node, Island)]
+        data = next((dict(each.data) for each in islands if each.component == "atlas"), None)
+        ask = _question(result) if isinstance(result, Comparison) else _asked(folder)
+    return RunView(html, lambda: _page(result, folder), ask, data)
+
+
+def _page(result: Any, folder: Path) -> str:
+    with run_folder.refusing_damage(folder):
+        return str(result.page())
+
+
+def asked(question: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a question is stored with its answer."""
+    return {name: question[name] for name in ASKED if question.get(name) is not None}
+
+
+def _asked(folder: Path) -> dict[str, Any] | None:
+    stored = run_folder.read_manifest(folder).get("ask")
+    return asked(stored) or None if isinstance(stored, dict) else None
+
+
+def _question(result: Comparison) -> dict[str, Any] | None:
+    """An explanation as the web page would ask for it."""
+    settings = result.settings
+    text = _text_fields(settings.get("text") or (str(result.x.raw) if result.attributions else ""))
+    if text is None or not isinstance(settings.get("source"), str):
+        return None
+    target = settings.get("target") or {}
+    return {
+        "model": settings["source"],
+        **text,
+        "methods": [m for m in result if m != "random"],
+        "target": target.get("label"),
+        "contrast": target.get("contrast"),
+        "unit": settings.get("unit", "word"),
+        "seed": settings.get("seed", 0),
+    }
+
+
+def _text_fields(text: Any) -> dict[str, Any] | None:
+    """A text, a pair or a chat as the web page asks for it."""
+    if isinstance(text, str):
+        return {"text": text}
+    if isinstance(text, list | tuple) and len(text) == 2 and all(isinstance(part, str) for part in text):
+        return {"text": text[0], "pair": text[1]}
+    if isinstance(text, list | tuple) and text and all(isinstance(turn, dict) for turn in text):
+        return {"text": "", "turns": [{name: turn[name] for name in ("role", "content")} for turn in text]}
+    return None
+
+
+def listed(folder: Path) -> tuple[str, str] | None:
+    """(kind, title) of a run, by its manifest alone; None where the manifest is not one of a run. A run that
+    cannot be read is listed, and what is wrong with it is told when it is opened."""
+    try:
+        content = run_folder.read_inside(folder, run_folder.MANIFEST, 1 << 20)
+        if "format" not in json_object(content):
+            return None
+        manifest = run_folder.read_manifest(folder)
+    except (HeedfulError, ValueError):
+        return "damaged", ""
+    return manifest["kind"], manifest.get("title", "")

@@ -7,28 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from heedful.core.charts import Chart
 from heedful.core.exports import frame_of, plot_of
-from heedful.core.result import Result
+from heedful.core.result import StoredResult
+from heedful.core.result_kinds import result_kind
 from heedful.io.chart_codec import chart_from_dict, chart_to_dict
 from heedful.io.csv_text import csv_text
-from heedful.io.files import write_file
-from heedful.io.json_codec import from_jsonable, json_text, load_json, to_jsonable
+from heedful.io.json_codec import from_jsonable, json_text, to_jsonable
 from heedful.trials.rows import INTERRUPTED, TrialRow, TrialStatement
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-FILE = "trial.json"
 COLUMNS = ("test", "what", "value", "low", "high", "control", "control_name", "n", "unit", "extra")
 
 
+@result_kind("trial", version=1)
 @dataclass(frozen=True, repr=False, eq=False)
-class Trial(Result):
+class Trial(StoredResult):
     """The result of `heedful.trial`: findings, each with its interval and its control.
 
     Parameters
@@ -134,21 +133,17 @@ class Trial(Result):
             "charts": {test: chart_to_dict(chart) for test, chart in self.charts.items()},
         }
 
-    def save(self, folder: str | Path) -> Path:
-        """Write trial.json into a folder, which `Trial.load` and `heedful report` open."""
-        write_file(Path(folder) / FILE, self.to_json())
-        return Path(folder)
+    def stored(self) -> dict[str, Any]:
+        charts = {test: chart_to_dict(chart) for test, chart in self.charts.items()}
+        return dict(to_jsonable(self)) | {"charts": charts}
 
     @classmethod
-    def load(cls, folder: str | Path) -> Trial:
-        """Read what `save` wrote."""
-        return load_json(Path(folder) / FILE, from_dict, "trial")
+    def from_stored(cls, data: dict[str, Any], run: Any) -> Trial:
+        charts = {test: chart_from_dict(chart) for test, chart in dict(data.get("charts", {})).items()}
+        return from_jsonable(cls, {**data, "charts": charts})
 
-
-def from_dict(data: Mapping[str, Any]) -> Trial:
-    """A trial from what `Trial.to_dict` gave."""
-    charts = {test: chart_from_dict(chart) for test, chart in dict(data.get("charts", {})).items()}
-    return from_jsonable(Trial, {**data, "findings": data["table"], "charts": charts})
+    def run_title(self) -> str:
+        return f"{self.model.get('name', 'a model')}: {self.conclusion}"
 
 
 def by_unit(rows: Sequence[TrialRow]) -> dict[str, list[TrialRow]]:

@@ -11,6 +11,7 @@ import typer
 from heedful.cli import options as o
 from heedful.cli.commands import heads_ablation
 from heedful.cli.console import (
+    check_save,
     form,
     print_stderr,
     progress_bar,
@@ -79,6 +80,7 @@ def attention(
     html: o.Html = None,
     figure: Figure = None,
     view: View = None,
+    save: o.Save = None,
     weights: Weights = False,
     as_json: o.AsJson = False,
     as_csv: AsCsv = False,
@@ -105,6 +107,7 @@ def attention(
     """
     shape, look = form(as_json, as_csv), AttentionView(stack, layer, head, how, links)
     look.check(figure, view)
+    check_save(save, "attention")
     results = read_input(text, pair, chat)
     silence_libraries()
     import heedful
@@ -123,6 +126,8 @@ def attention(
     if html:
         write(html, _page(tokens, gone))
     _draw(atlas, look, figure, view)
+    if save:
+        tokens.save(save)
     if shape == "json":
         without = {} if gone is None else {"without": gone.to_dict()}
         put_json(atlas.to_dict(weights) | {"shown": look.document(atlas, matrix)} | without)
@@ -131,7 +136,7 @@ def attention(
     else:
         look.show(atlas, matrix, gone, verbose)
     if not quiet:
-        for path in filter(None, (html, figure)):
+        for path in filter(None, (html, figure, save)):
             print_stderr(f"wrote {path}")
         if shape == "text" and not html:
             print_stderr("to see every head: --html heads.html")

@@ -6,6 +6,7 @@ from typing import Any
 
 from heedful.cli import options as o
 from heedful.cli.console import (
+    check_save,
     form,
     read_input,
 )
@@ -63,6 +64,7 @@ def explain(
     from heedful.cli.run_explain import ExplainRequest, OutputChoice, command
 
     out = OutputChoice(form(as_json, as_csv), html, save, verbose, quiet)
+    check_save(save, "explanation")
     result = read_input(text, pair, chat)
     wanted = {
         "label": target,

@@ -119,9 +119,9 @@ def harvest(
             progress=say,
         )
     if as_json:
-        put_json({"folder": str(out), **acts.manifest})
+        put_json({"folder": str(out), **acts.facts.to_dict()})
         return
-    for why, count in acts.manifest["skipped"].items():
+    for why, count in acts.facts.skipped.items():
         print_stderr(f"skipped: {why} ({count:,} times)")
     size = f"({acts.d},) {dtype}, E‖x‖² {acts.mean_square_norm:.4g}"
     print(f"{acts.rows:,} activations of {site} in {out}: {size}")

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from heedful.cli import options as o
 from heedful.cli.commands.features_texts import TextsOrZoo, texts_for
 from heedful.cli.console import (
+    check_save,
     print_stderr,
     progress_bar,
     put_document,
@@ -65,6 +66,7 @@ def page(
     site: Site = None,
     text_column: o.TextColumn = "text",
     seed: o.Seed = 0,
+    save: o.Save = None,
     as_json: o.AsJson = False,
     verbose: o.Verbose = False,
     quiet: o.Quiet = False,
@@ -77,6 +79,7 @@ def page(
     heedful features page sae/ speeches.txt --choose random:10 --html page.html
     heedful features page sae/ speeches.txt --feature 3 --text "We" --html a.html
     """
+    check_save(save, "feature-pages")
     silence_libraries()
     from heedful.features.reading.feature_pages import feature_pages
 
@@ -100,6 +103,10 @@ def page(
             progress=say,
         )
     write(html, result.page())
+    if save:
+        result.save(save)
+        if not quiet:
+            print_stderr(f"wrote {save}")
     if as_json:
         put_json({"page": str(html), **result.to_dict()})
         return
@@ -255,7 +262,7 @@ def _visible(text: str) -> str:
 
 
 def _document(readings: Any, found: Any, chat: Any) -> dict[str, Any]:
-    from heedful.features.interpretation.interpret import together
+    from heedful.features.interpretation.results import together
 
     means = {
         who or "explanations": {name: score.to_dict() for name, score in scores.items()}

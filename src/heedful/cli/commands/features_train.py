@@ -159,11 +159,11 @@ def _looking(store: Any, texts: Path | None, name: str | None, seed: int) -> Any
     from heedful.models.load import load_token_model
 
     open_texts(texts, "text")  # a file that is not there is told before any step
-    facts = store.manifest
-    model = load_token_model(name or facts["name"])
-    if model.facts()["fingerprint"] != facts["model"]["fingerprint"]:
+    facts = store.facts
+    model = load_token_model(name or facts.name)
+    if model.facts()["fingerprint"] != facts.model["fingerprint"]:
         raise HeedfulError(
-            f"{model.name} is not the model that was harvested", f"that was {facts['name']}", "Give --model"
+            f"{model.name} is not the model that was harvested", f"that was {facts.name}", "Give --model"
         )
 
     def tell(step: int, lines: list[str]) -> None:
@@ -173,7 +173,7 @@ def _looking(store: Any, texts: Path | None, name: str | None, seed: int) -> Any
 
             print_stderr(f"  {visible(one)}")
 
-    return preview_callback(model, texts, facts["site"], tell, seed=seed)
+    return preview_callback(model, texts, facts.site, tell, seed=seed)
 
 
 def _by_k(choice: Any) -> str:

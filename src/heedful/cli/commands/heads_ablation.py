@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from heedful.cli import options as o
-from heedful.cli.console import form, print_stderr, progress_bar, put_result, silence_libraries
+from heedful.cli.console import (
+    check_save,
+    form,
+    print_stderr,
+    progress_bar,
+    put_result,
+    silence_libraries,
+)
 from heedful.core.progress import Report
 
 if TYPE_CHECKING:
@@ -48,6 +55,7 @@ def importance(
     seed: o.Seed = 0,
     long: o.SkipOrCut = "truncate",
     html: o.Html = None,
+    save: o.Save = None,
     as_json: o.AsJson = False,
     as_csv: AsCsv = False,
     verbose: o.Verbose = False,
@@ -66,6 +74,7 @@ def importance(
     measured on the tokens of the texts. Cost: one pass over the texts per head.
     """
     shape = form(as_json, as_csv)
+    check_save(save, "head-importance")
     silence_libraries()
     texts, labels, left = read(file, text_column, label_column, limit)
     from heedful.heads.ablation.importance import head_importance
@@ -86,6 +95,7 @@ def importance(
         )
 
     result = _measured(model, texts, how, run, quiet, allow_pickle)
+    _store(result, save, quiet)
     _put(result, shape, left, html, verbose, quiet)
 
 
@@ -104,6 +114,7 @@ def prune(
     seed: o.Seed = 0,
     long: o.SkipOrCut = "truncate",
     html: o.Html = None,
+    save: o.Save = None,
     as_json: o.AsJson = False,
     as_csv: AsCsv = False,
     verbose: o.Verbose = False,
@@ -124,6 +135,7 @@ def prune(
     orders. Cost: about --shortlist passes over the texts per head.
     """
     shape = form(as_json, as_csv)
+    check_save(save, "pruning")
     silence_libraries()
     texts, labels, left = read(file, text_column, label_column, limit)
     from heedful.heads.ablation.pruning import prune_heads
@@ -146,6 +158,7 @@ def prune(
         )
 
     result = _measured(model, texts, how, run, quiet, allow_pickle)
+    _store(result, save, quiet)
     _put(result, shape, left, html, verbose, quiet)
 
 
@@ -208,6 +221,13 @@ def _measured(
         if how == "mean":
             means = heedful.head_means(model, texts, progress=say)
         return run(model, means, say)
+
+
+def _store(result: Any, folder: Path | None, quiet: bool) -> None:
+    if folder is not None:
+        result.save(folder)
+        if not quiet:
+            print_stderr(f"wrote {folder}")
 
 
 def _put(found: Any, shape: str, left: list[str], html: Path | None, verbose: bool, quiet: bool) -> None:

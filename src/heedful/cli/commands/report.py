@@ -11,20 +11,24 @@ from heedful.cli.console import (
 
 
 def report(run: o.Folder, html: o.Html = None, as_json: o.AsJson = False) -> None:
-    """Write the HTML report of a saved run. The model is not needed.
+    """Write the HTML report of any saved run. The model is not needed.
 
     \b
     heedful explain "the service is not bad" --out run/
     heedful report run/ --html why.html
 
-    It opens folders written by explain, audit, trial, lab and serve. Without --html the report is written to
+    It opens every folder written by --out, or stored by the web page. Without --html the report is written to
     report.html in that folder.
     """
-    from heedful.cli.console import opened
+    from heedful.io.run_folder import read, refusing_damage
 
-    document, page = opened(run)
+    result = read(run, most=None)
     if html or not as_json:
-        write(html or run / "report.html", page())
+        with refusing_damage(run):  # values that fit their types may still not fit together
+            page = result.page()
+        write(html or run / "report.html", page)
         print_stderr(f"wrote {html or run / 'report.html'}")
     if as_json:
-        put_json(document())
+        with refusing_damage(run):
+            document = result.to_dict()
+        put_json(document)

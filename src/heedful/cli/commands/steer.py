@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from heedful.cli import options as o
 from heedful.cli.console import (
+    check_save,
     print_stderr,
     progress_bar,
     put_result,
@@ -69,6 +70,7 @@ def steer(
     strategy: o.Strategy = "greedy",
     seed: o.Seed = 0,
     html: o.Html = None,
+    save: o.Save = None,
     as_json: o.AsJson = False,
     verbose: o.Verbose = False,
     quiet: o.Quiet = False,
@@ -113,6 +115,7 @@ def steer(
         "command": typed(prompt=text),
     }
     _check(wish)
+    check_save(save, "sweep" if sweep else "steer")
     silence_libraries()
 
     with progress_bar(f"loading {model}", quiet) as say:
@@ -120,8 +123,11 @@ def steer(
         result = _swept(loaded, wish, say) if sweep else _written(loaded, wish)
         result = _told(loaded, wish, result)
     put_result(result, "json" if as_json else "text", html, verbose)
-    if html and not quiet:
-        print_stderr(f"wrote {html}")
+    if save:
+        result.save(save)
+    if not quiet:
+        for path in filter(None, (html, save)):
+            print_stderr(f"wrote {path}")
     reproduce(wish["command"], quiet)
 
 

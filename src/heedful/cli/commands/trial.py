@@ -11,6 +11,7 @@ import typer.core
 
 from heedful.cli import options as o
 from heedful.cli.console import (
+    check_save,
     console,
     form,
     print_stderr,
@@ -102,6 +103,7 @@ def trial(
     and take longest. Ctrl-C shows (and saves) the tests that are finished.
     """
     shape = form(as_json, as_csv)
+    check_save(save, "trial")
     silence_libraries()
     import heedful
     from heedful.io.datasets import Columns

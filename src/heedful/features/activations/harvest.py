@@ -27,11 +27,11 @@ from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable
 from heedful.core.progress import Report, Step
 from heedful.engine.ray import Cluster
-from heedful.features.activations import store_writer as place
 from heedful.features.activations.extract import HarvestedBatch, HarvestSettings, take
-from heedful.features.activations.shuffle import ScatterWriter, Shape
+from heedful.features.activations.shuffle import ScatterWriter, Shape, remove_parts
 from heedful.features.activations.shuffle import shard_rows as usual_rows
-from heedful.features.activations.store import FORMAT, KIND, ActivationStore
+from heedful.features.activations.store import ActivationStore
+from heedful.features.activations.store_facts import DTYPES, KIND, StoreFacts
 from heedful.features.activations.windows import (
     Batch,
     Cut,
@@ -42,6 +42,8 @@ from heedful.features.activations.windows import (
     open_texts,
     windows,
 )
+from heedful.io.json_codec import from_jsonable
+from heedful.io.sharded_run import ShardedRun, shard_entry
 from heedful.models.adapter import TokenModel
 from heedful.models.sites.access import width
 
@@ -49,9 +51,6 @@ BATCH_TOKENS = 4096
 
 
 MAX_LOST_SECONDS = 30.0  # seconds of work that a kill may lose
-
-
-DTYPES = ("float32", "float16")
 
 
 def harvest(
@@ -146,16 +145,16 @@ def harvest(
         engine=engine,
     )
     source = TextSource(open_texts(texts, text_column))
-    folder = Path(out)
-    with place.opened(folder, _made(loaded, settings, source)) as manifest:
-        if "shards" in manifest and manifest["texts"]["kind"] != "python":
-            place.complete(folder, manifest)
-            return ActivationStore.load(folder)
-        work = HarvestWork(folder, settings, source, progress)
-        with _passes(model, loaded, settings, engine, Cluster(address, workers)) as run:
-            work.run(loaded, run)
-        place.complete(folder, manifest | work.result())
-    return ActivationStore.load(folder)
+    place = ShardedRun(Path(out), KIND, "harvest", ignored=("name",))
+    made = _made(loaded, settings, source)
+    with place.opened(made, f"activations of {site}, {loaded.name}") as manifest:
+        if "files" not in manifest or manifest["made"]["texts"]["kind"] == "python":
+            work = HarvestWork(place.path, settings, source, progress)
+            with _passes(model, loaded, settings, engine, Cluster(address, workers)) as run:
+                work.run(loaded, run)
+            place.finish(from_jsonable(StoreFacts, manifest["made"] | work.result()), work.shards())
+        remove_parts(place.path)
+    return ActivationStore.load(out)
 
 
 @contextmanager
@@ -199,9 +198,6 @@ def _made(model: TokenModel, settings: HarvestSettings, texts: TextSource) -> di
     facts = {key: value for key, value in model.facts().items() if key not in ("name", "shares_prefixes")}
     software = {name: version for name, version in versions().items() if name != "python"}
     return {
-        "heedful": software.pop("heedful"),
-        "format": FORMAT,
-        "kind": KIND,
         "name": model.name,
         "model": facts,
         "site": settings.site,
@@ -286,7 +282,7 @@ class HarvestWork:
         return likely if self.settings.shape.rows is None else min(likely, self.settings.shape.rows)
 
     def result(self) -> dict[str, Any]:
-        """What the manifest of a finished store says beside how it was made."""
+        """What is known of a finished store besides how it was made."""
         state = self.scatter.finish()
         if not state.rows:
             text = "; ".join(f"{why} ({count:,} times)" for why, count in self.texts.skipped.items())
@@ -299,5 +295,11 @@ class HarvestWork:
             "read": state.digest,
             "mean": [value / state.rows for value in state.total],
             "mean_square_norm": state.squares / state.rows,
-            "shards": state.shards,
         }
+
+    def shards(self) -> list[dict[str, Any]]:
+        """The files of a finished store, as the manifest lists them."""
+        return [
+            shard_entry(self.folder, f"shards/{shard['file']}", rows=shard["rows"], sha256=shard["sha256"])
+            for shard in self.scatter.state.shards
+        ]

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,10 +26,10 @@ import numpy as np
 
 from heedful.core.errors import HeedfulError
 from heedful.features.activations.store import Array, header
-from heedful.features.activations.store_writer import PART
 from heedful.io.files import sync, write_file, write_synced, writing
 from heedful.io.json_codec import from_jsonable, json_bytes, parse
 
+PART = ".part"  # what is not a store yet
 SHARDS = 64  # of a generation
 SHARD_BYTES = 1 << 26
 SHARD_ROWS = 1 << 16  # at most, so that a generation has no more than 4 million rows
@@ -218,3 +219,9 @@ class ScatterWriter:
         """Close files; what was not kept is forgotten."""
         for file in self.files.values():
             file.close()
+
+
+def remove_parts(folder: Path) -> None:
+    """Nothing but the shards is left of a finished store."""
+    with writing(folder):
+        shutil.rmtree(folder / PART, ignore_errors=True)

@@ -1,7 +1,5 @@
-"""Activations on disk: rows (d,) of one site, shuffled, in shards that are mapped into memory.
-
-    acts/manifest.json             model, site, texts, settings; rows, mean, E‖x‖², SHA-256 of every shard
-    acts/shards/000000.safetensors (n, d) float32 or float16, under the name "activations"
+"""Activations on disk: rows (d,) of one site, shuffled, in shards that are mapped into memory. The run folder
+is described in heedful.features.activations.store_facts.
 
 A store of up to one generation of rows (heedful.features.activations.shuffle) is in uniformly random order;
 a larger one is a sequence of such generations. `batches` draws runs of neighbouring rows, about 64 kB each,
@@ -14,10 +12,9 @@ Memory: one batch, and pages that the system may take back at any time.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -28,13 +25,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from heedful._version import __version__
 from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr
-from heedful.io.json_codec import parse
+from heedful.features.activations.store_facts import KIND, StoreFacts
+from heedful.io.run_folder import open_run
+from heedful.io.sharded_run import check_shards
 
-FORMAT = 1
-KIND = "activations"
 READ_BYTES = 1 << 16  # bytes read in one piece
 MAX_OPEN_SHARDS = 256  # shards mapped at once
 
@@ -63,55 +59,46 @@ class ActivationStore(NotebookRepr):
     """
 
     folder: Path
-    manifest: Mapping[str, Any]
+    facts: StoreFacts
     _open: dict[str, Array] = field(default_factory=dict, repr=False)  # shards that are mapped
 
     @classmethod
     def load(cls, folder: str | Path) -> ActivationStore:
         """Open a store; refuses a folder that is none, or whose harvest was stopped."""
-        path = Path(folder)
-        results = manifest_of(path)
-        if "shards" not in results:
-            raise HeedfulError(
-                f"{path} is not finished",
-                "its harvest was stopped",
-                "Run the same command again to resume it",
-            )
-        acts = cls(path, results)
-        for shard in results["shards"]:
-            acts._shard(shard["file"])
+        acts = cls(Path(folder), StoreFacts.load(folder))
+        for shard in acts.facts.shards:
+            acts._shard(shard.name)
         return acts
 
     @property
     def d(self) -> int:
         """Number of dimensions."""
-        return int(self.manifest["width"])
+        return self.facts.width
 
     @property
     def rows(self) -> int:
         """Number of activations."""
-        return int(self.manifest["rows"])
+        return self.facts.rows
 
     @property
     def mean(self) -> Array:
         """(d,) float64"""
-        return np.array(self.manifest["mean"])
+        return np.array(self.facts.mean)
 
     @property
     def mean_square_norm(self) -> float:
         """E‖x‖² over all rows."""
-        return float(self.manifest["mean_square_norm"])
+        return self.facts.mean_square_norm
 
     def __repr__(self) -> str:
-        site, model = self.manifest["site"], self.manifest["name"]
-        return f"<{self.rows:,} activations of {site}, {model}: ({self.d},) {self.manifest['dtype']}>"
+        return f"<{self.facts.run_title()}: ({self.d},) {self.facts.dtype}>"
 
     def __len__(self) -> int:
         return self.rows
 
     def slice(self, start: int, stop: int) -> Tensor:
         """Rows in the order of the store, (stop - start, d) float32."""
-        out = np.empty((max(0, min(stop, self.rows) - max(start, 0)), self.d), dtype=self.manifest["dtype"])
+        out = np.empty((max(0, min(stop, self.rows) - max(start, 0)), self.d), dtype=self.facts.dtype)
         self._fill(out, max(start, 0))
         return torch.from_numpy(out).float()
 
@@ -138,18 +125,13 @@ class ActivationStore(NotebookRepr):
 
     def check(self) -> None:
         """Compare every shard with its checksum."""
-        for shard in self.manifest["shards"]:
-            with (self.folder / "shards" / shard["file"]).open("rb") as file:
-                if hashlib.file_digest(file, "sha256").hexdigest() != shard["sha256"]:
-                    raise HeedfulError(
-                        f"{shard['file']} of {self.folder} is damaged", "its checksum is another"
-                    )
+        check_shards(open_run(self.folder, None))
 
     # --- reading -----------------------------------------------------------------------------------
 
     def _order(self, size: int, seed: int, epoch: int) -> tuple[Array, Array]:
         """(first row of each run as drawn, where in the epoch it begins): 16 bytes a run."""
-        item = np.dtype(self.manifest["dtype"]).itemsize
+        item = np.dtype(self.facts.dtype).itemsize
         run = max(
             1, min(READ_BYTES // (self.d * item), size // 8)
         )  # a small batch draws from many places, too
@@ -162,7 +144,7 @@ class ActivationStore(NotebookRepr):
     def _batch(self, order: tuple[Array, Array], begin: int, size: int) -> Array:
         """Rows begin .. begin + size of an epoch."""
         starts, ends = order
-        out = np.empty((size, self.d), dtype=self.manifest["dtype"])
+        out = np.empty((size, self.d), dtype=self.facts.dtype)
         filled, at = 0, int(np.searchsorted(ends, begin, side="right")) - 1
         skip = begin - int(ends[at])
         while filled < size:
@@ -185,37 +167,22 @@ class ActivationStore(NotebookRepr):
     @cached_property
     def _table(self) -> tuple[list[str], Array]:
         """Files of the shards, and the number of the row after the last of each."""
-        shards = self.manifest["shards"]
-        return [shard["file"] for shard in shards], np.cumsum([shard["rows"] for shard in shards])
+        shards = self.facts.shards
+        return [shard.name for shard in shards], np.cumsum([shard.rows for shard in shards])
 
     def _shard(self, file: str) -> Array:
         if file not in self._open:
             while len(self._open) >= MAX_OPEN_SHARDS:
                 del self._open[next(iter(self._open))]
-            self._open[file] = mapped(self.folder / "shards" / file)
+            self._open[file] = mapped(self.folder / file)
+            if self._open[file].shape[1:] != (self.d,) or self._open[file].dtype != self.facts.dtype:
+                raise HeedfulError(
+                    f"{self.folder / file} is damaged", "it holds activations of another shape"
+                )
         return self._open[file]
 
 
 # --- files -----------------------------------------------------------------------------------------
-
-
-def manifest_of(folder: Path) -> dict[str, Any]:
-    """Checked to be that of a store that this version reads."""
-    path = folder / "manifest.json"
-    try:
-        results = parse(path.read_bytes(), path)
-    except OSError as error:
-        raise HeedfulError(
-            f"{folder} contains no activations",
-            f"cannot read manifest.json: {error.strerror or error}",
-            "A store is written by: heedful features harvest FILE --out FOLDER",
-        ) from None
-    if results.get("kind") != KIND or results.get("format") != FORMAT:
-        raise HeedfulError(
-            f"{folder} contains {results.get('kind', 'something else')} of format {results.get('format')}",
-            f"heedful {__version__} reads {KIND} of format {FORMAT}",
-        )
-    return results
 
 
 def header(rows: int, d: int, dtype: str) -> bytes:
@@ -235,5 +202,5 @@ def mapped(path: Path) -> Array:
             facts = json.loads(file.read(length))[KIND]
         dtype = {"F32": np.float32, "F16": np.float16}[facts["dtype"]]
         return np.asarray(np.memmap(path, dtype, "r", 8 + length, tuple(facts["shape"])))
-    except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, struct.error) as error:
         raise HeedfulError(f"{path} is damaged or missing", str(error)) from None

@@ -17,8 +17,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from heedful.features.interpretation.interpret import Explanation
 from heedful.features.interpretation.llm import Chat, Messages
+from heedful.features.interpretation.results import Explanation
 from heedful.features.reading.examples import Context, Snippet
 
 TOP, RANDOM = 8, 8  # examples that an explanation is made from

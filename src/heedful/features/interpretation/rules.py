@@ -26,7 +26,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from heedful.features.interpretation.interpret import Explanation
+from heedful.features.interpretation.results import Explanation
 from heedful.features.interpretation.scores import correlation
 from heedful.features.reading.examples import Context, Snippet
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -18,60 +18,13 @@ import numpy.typing as npt
 from heedful.features.activations.windows import Batch
 from heedful.features.reading.examples import Context, Snippet
 from heedful.features.reading.reservoir import Histograms, TopItems
+from heedful.features.reading.results import Quantile, Reading
 
 if TYPE_CHECKING:
     from heedful.models.adapter import TokenModel
 
 TOKENS_BEFORE, TOKENS_AFTER = 16, 8  # tokens shown around the marked one
 Values = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class Quantile:
-    """One part of a feature's activations, sorted and cut into parts of equal size."""
-
-    low: float
-    high: float
-    examples: tuple[Snippet, ...]
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What one feature fired on."""
-
-    feature: int
-    fired: int  # tokens on which it is not zero
-    tokens: int  # read
-    top: tuple[Snippet, ...]  # from different windows, strongest first
-    quantiles: tuple[Quantile, ...]  # weakest first
-    sample: tuple[Snippet, ...]  # a uniform sample of its firings
-    silent: tuple[Snippet, ...]  # a uniform sample of places where it is zero
-    counts: tuple[int, ...]  # histogram of the activations that are not zero
-    edges: tuple[float, ...]
-
-    @property
-    def rate(self) -> float:
-        return self.fired / self.tokens if self.tokens else 0.0
-
-    @property
-    def greatest(self) -> float:
-        return max((snippet.value for snippet in self.top), default=0.0)
-
-    def to_dict(self) -> dict[str, Any]:
-        parts = [
-            {"low": q.low, "high": q.high, "examples": [s.to_dict() for s in q.examples]}
-            for q in self.quantiles
-        ]
-        return {
-            "feature": self.feature,
-            "fired": self.fired,
-            "tokens": self.tokens,
-            "rate": self.rate,
-            "max": self.greatest,
-            "histogram": {"counts": list(self.counts), "edges": list(self.edges)},
-            "top": [s.to_dict() for s in self.top],
-            "quantiles": parts,
-        }
 
 
 class FeatureCollector:

@@ -17,7 +17,6 @@ loss of the model's own answer. Cost: five passes a window.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -26,48 +25,13 @@ import torch
 from torch import Tensor
 
 from heedful.features.reading.examples import Snippet
-from heedful.features.reading.read_features import Reading
-from heedful.io.json_codec import to_jsonable
+from heedful.features.reading.results import Effects, FeatureMean, LogitEffect, Reading
 from heedful.models.adapter import TokenModel
 from heedful.models.sites.access import changing, reading
 from heedful.stats.intervals import student
 
 STEP = 0.01
 KINDS = {"causal-lm": "token", "classifier": "label"}
-
-
-@dataclass(frozen=True)
-class LogitEffect:
-    """An output whose logit moves."""
-
-    name: str
-    change: float  # mean over windows
-    error: float  # standard error over windows; nan for one
-
-
-@dataclass(frozen=True)
-class FeatureMean:
-    """A mean over windows with its 95 % interval, beside the control's."""
-
-    change: float
-    interval: tuple[float, float]
-    control: float
-    control_interval: tuple[float, float]
-    windows: int
-
-
-@dataclass(frozen=True)
-class Effects:
-    """What the feature does; `outputs` says of what."""
-
-    outputs: str  # "token", "label", or "" where the model has no such answer
-    promoted: tuple[LogitEffect, ...] = ()
-    suppressed: tuple[LogitEffect, ...] = ()
-    ablation: FeatureMean | None = None
-    notes: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        return dict(to_jsonable(self))
 
 
 def effects(model: TokenModel, sae: Any, site: str, found: Reading, k: int = 8, seed: int = 0) -> Effects:

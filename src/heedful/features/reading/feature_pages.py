@@ -10,105 +10,29 @@ own              their activations on texts of the reader
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable
 from heedful.core.progress import Report, counting
-from heedful.core.result import NotebookRepr, Result
-from heedful.features.interpretation.interpret import Interpretation, Interpreter, Simulator, interpret
+from heedful.features.interpretation.interpret import Interpreter, Simulator, interpret
+from heedful.features.interpretation.results import Interpretation
 from heedful.features.interpretation.rules import Rules
 from heedful.features.interpretation.scores import Bools
 from heedful.features.reading.collect import Values
-from heedful.features.reading.effects import Effects, effects
+from heedful.features.reading.effects import effects
 from heedful.features.reading.examples import Context, Snippet
-from heedful.features.reading.read_features import Reading, Readings, Stream, read_features
-from heedful.features.reading.similar_features import Neighbours, nearest
+from heedful.features.reading.read_features import Stream, read_features
+from heedful.features.reading.results import FeaturePages, Page, Reading, Readings
+from heedful.features.reading.similar_features import nearest
 
 if TYPE_CHECKING:
     from heedful.models.adapter import TokenModel
-
-
-@dataclass(frozen=True)
-class Page(NotebookRepr):
-    """One feature."""
-
-    reading: Reading
-    effects: Effects
-    neighbours: Neighbours
-    length: float  # of the decoder row
-    interpretation: Interpretation | None = None
-    own: tuple[Snippet, ...] = ()
-
-    @property
-    def feature(self) -> int:
-        return self.reading.feature
-
-    def to_dict(self) -> dict[str, Any]:
-        result = self.interpretation
-        return {
-            **self.reading.to_dict(),
-            "length": self.length,
-            "effects": self.effects.to_dict(),
-            "neighbours": self.neighbours.to_dict(),
-            "own": [s.to_dict() for s in self.own],
-            "interpretation": result.to_dict() if result else None,
-        }
-
-
-@dataclass(frozen=True)
-class FeaturePages(Result):
-    """Descriptions of features of an SAE: the result of `heedful.feature_pages`.
-
-    Parameters
-    ----------
-    pages
-        One page per feature.
-    readings
-        How the features were chosen, and the texts on which they are active.
-    facts
-        Facts about the SAE.
-
-    Examples
-    --------
-    >>> import heedful
-    >>> sae = heedful.SAE.load("zoo:lm")
-    >>> texts = ["The king is dead, long live the king."] * 3
-    >>> pages = heedful.feature_pages("zoo:lm", sae, texts, [3])
-    >>> pages.pages[0].feature
-    3
-    """
-
-    kind: ClassVar[str] = "feature"
-
-    pages: tuple[Page, ...]
-    readings: Readings
-    facts: dict[str, Any]  # of the autoencoder
-
-    def __len__(self) -> int:
-        return len(self.pages)
-
-    def __iter__(self) -> Iterator[Page]:
-        return iter(self.pages)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as a dictionary, ready for JSON."""
-        r = self.readings
-        return {
-            "model": r.model,
-            "site": r.site,
-            "texts": r.texts,
-            "chosen": r.chosen,
-            "settings": r.settings,
-            "notes": list(r.notes),
-            "autoencoder": self.facts,
-            "features": [p.to_dict() for p in self.pages],
-        }
 
 
 def feature_pages(

@@ -26,7 +26,6 @@ import torch
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable
 from heedful.core.progress import Report, counting
-from heedful.core.result import NotebookRepr
 from heedful.features.activations.eval_windows import BATCH_TOKENS
 from heedful.features.activations.windows import (
     Batch,
@@ -38,40 +37,15 @@ from heedful.features.activations.windows import (
     open_texts,
     windows,
 )
-from heedful.features.reading.collect import FeatureCollector, Quantile, Reading, Values, cut_in
+from heedful.features.reading.collect import FeatureCollector, Values
+from heedful.features.reading.results import Reading, Readings
 from heedful.features.reading.select import FiringRates, among, parse
 from heedful.features.sae.maxima import MAX_CODES
 from heedful.models.adapter import TokenModel
 from heedful.models.sites.access import read, width
 
 SAMPLED_FIRINGS = 40  # firings kept for each quantile, and as many silent places in all
-__all__ = ["Quantile", "Reading", "Readings", "cut_in", "read_features"]
 Passes = Iterator[tuple[int, Batch, Values]]  # number of the first window, batch, activations (B, T, wanted)
-
-
-@dataclass(frozen=True)
-class Readings(NotebookRepr):
-    """Of several features, from one pass."""
-
-    features: tuple[Reading, ...]
-    site: str
-    model: str
-    texts: str
-    chosen: str  # by which rule
-    settings: dict[str, Any]
-    notes: tuple[str, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.features)
-
-    def __iter__(self) -> Iterator[Reading]:
-        return iter(self.features)
-
-    def __getitem__(self, feature: int) -> Reading:
-        for reading in self.features:
-            if reading.feature == feature:
-                return reading
-        raise HeedfulError(f"feature {feature} was not read", fix="Name it when reading")
 
 
 def read_features(

@@ -7,26 +7,13 @@ Cost: one product of d * F.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from heedful.io.json_codec import to_jsonable
+from heedful.features.reading.results import Neighbours
 
 RANDOM_DRAWS = 50
-
-
-@dataclass(frozen=True)
-class Neighbours:
-    """The nearest features, nearest first."""
-
-    features: tuple[int, ...]
-    cosines: tuple[float, ...]
-    chance: float  # mean greatest cosine of random directions with the same rows
-
-    def to_dict(self) -> dict[str, Any]:
-        return dict(to_jsonable(self))
 
 
 def nearest(sae: Any, feature: int, k: int = 5, seed: int = 0) -> Neighbours:

@@ -7,7 +7,7 @@ and thresholds (ReLU, TopK and JumpReLU commute with it), so the weight matrices
 and a latent's activation times the length of its decoder row is a length in the model's space.
 `config.scale` records it.
 
-On disk: config.json and sae.safetensors, written beside their place and renamed into it.
+On disk: a run folder (heedful.io.run_folder) with sae.safetensors.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr
 from heedful.features.sae import architectures
 from heedful.features.sae.base import Params, TrainingState
-from heedful.features.sae.settings import KINDS, TrainSettings
-from heedful.io.files import write_file
-from heedful.io.json_codec import json_object, json_text
+from heedful.features.sae.config import Config
+from heedful.features.sae.settings import TrainSettings
+from heedful.io.run_folder import MANIFEST, open_run, refusing_damage, result_of, write
 
 if TYPE_CHECKING:
     from heedful.features.sae.formats import Opened
-from heedful.features.sae.config import FORMAT, Config
 
+FILE = "sae.safetensors"
 WEIGHTS = ("W_enc", "b_enc", "W_dec", "b_dec", "threshold")
 
 
@@ -119,36 +119,31 @@ class SAE(NotebookRepr):
         )
 
     def save(self, folder: str | Path) -> Path:
-        """config.json and sae.safetensors; the config last, so a folder without it is unfinished."""
+        """Write a run folder with the weights as sae.safetensors."""
         from safetensors.torch import save
 
-        place = Path(folder)
         results = {name: getattr(self, name) for name in WEIGHTS}
         tensors = {name: t.detach().contiguous() for name, t in results.items() if t is not None}
-        (place / "config.json").unlink(missing_ok=True)  # it vouches for other weights
-        write_file(place / "sae.safetensors", save(tensors))
-        write_file(place / "config.json", json_text(self.config.to_dict(), indent=1))
-        return place
+        return write(folder, self.config, {FILE: save(tensors)})
 
     @classmethod
     def load(cls, folder: str | Path, *, allow_pickle: bool = False) -> SAE:
         """heedful's own folder, SAELens's, or dictionary-learning's (a pickle: it needs allow_pickle).
 
-        "zoo:lm" is the dictionary that comes with that model. Weights of half precision become float32.
+        "zoo:lm" is the SAE that comes with that model. Weights of half precision become float32.
         """
         place = _place(folder)
-        if not (place / "sae.safetensors").is_file():
+        if not (place / MANIFEST).exists() and not (place / FILE).exists():
             from heedful.features.sae import formats
 
             return _of(formats.opened(place, allow_pickle=allow_pickle))
-        from safetensors.torch import load_file
+        from safetensors.torch import load
 
-        try:
-            facts = json_object((place / "config.json").read_bytes())
-            tensors = load_file(place / "sae.safetensors")
-        except Exception as error:  # missing, cut off, or not what its name says
-            raise HeedfulError(f"{place} is not a whole SAE", str(error), "Save it again") from None
-        return _of((_config(facts, place), tensors))
+        run = open_run(place, None)
+        config = result_of(run, Config)
+        content = run.file(FILE)
+        with refusing_damage(place / FILE):
+            return _of((config, load(content)))
 
     def save_saelens(self, folder: str | Path) -> Path:
         """cfg.json and sae_weights.safetensors, as SAELens reads them."""
@@ -185,21 +180,14 @@ def _of(opened: Opened) -> SAE:
     for name, shape in shapes.items():
         if name not in tensors or tuple(tensors[name].shape) != shape:
             result = tuple(tensors[name].shape) if name in tensors else "nothing"
-            raise HeedfulError(f"{name} should have shape {shape}", f"the file contains {result}")
-    return SAE(config=config, **{name: tensors[name] for name in shapes}, threshold=tensors.get("threshold"))
-
-
-def _config(facts: Mapping[str, Any], place: Path) -> Config:
-    if facts.get("format") != FORMAT or facts.get("kind") not in KINDS:
+            raise HeedfulError(f"{name} should have shape {shape}", f"the file holds {result}")
+    threshold = tensors.get("threshold")
+    if threshold is not None and tuple(threshold.shape) not in ((), (config.width,)):
         raise HeedfulError(
-            f"{place} contains an SAE of a kind or format not known here",
-            f"kind {facts.get('kind')}, format {facts.get('format')}",
-            "Use the heedful that wrote it",
+            f"the threshold should have shape () or ({config.width},)",
+            f"the file holds {tuple(threshold.shape)}",
         )
-    names = Config.__dataclass_fields__
-    chosen = {name: value for name, value in facts.items() if name in names}
-    chosen |= {name: tuple(chosen.get(name, ())) for name in ("prefixes", "notes")}
-    return Config(**chosen)
+    return SAE(config=config, **{name: tensors[name] for name in shapes}, threshold=threshold)
 
 
 def fold(

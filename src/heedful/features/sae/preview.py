@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heedful.core.errors import HeedfulError
-from heedful.features.reading.collect import Reading
 from heedful.features.reading.examples import Snippet
 from heedful.features.reading.read_features import read_features
+from heedful.features.reading.results import Reading
 from heedful.features.sae.autoencoder import SAE
 
 if TYPE_CHECKING:

@@ -347,10 +347,8 @@ def _with_maxima(sae: SAE, rows: ActivationStream, run: TrainingRun) -> SAE:
 
 
 def _source(data: Any, run: TrainingRun, choice: pilot.SparsityChoice | None) -> dict[str, Any]:
-    manifest = getattr(data, "manifest", None)
-    facts = (
-        {name: manifest[name] for name in ("name", "model", "site") if name in manifest} if manifest else {}
-    )
+    store = getattr(data, "facts", None)
+    facts = {} if store is None else {name: getattr(store, name) for name in ("name", "model", "site")}
     return {
         **facts,
         "settings": run.settings.to_dict(),

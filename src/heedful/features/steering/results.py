@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from heedful.core.evidence import MeasuredValue
-from heedful.core.result import Result
+from heedful.core.result import StoredResult
+from heedful.core.result_kinds import result_kind
 from heedful.io.json_codec import to_jsonable
 
 BROKEN = 2.0  # times the perplexity of unsteered texts
@@ -73,8 +74,9 @@ class SweepPoint:
         }
 
 
+@result_kind("sweep", version=1)
 @dataclass(frozen=True)
-class Sweep(Result):
+class Sweep(StoredResult):
     """Points in the order of strength, the unsteered one first."""
 
     kind: ClassVar[str] = "steer"
@@ -131,6 +133,9 @@ class Sweep(Result):
             "notes": list(self.notes),
         }
 
+    def run_title(self) -> str:
+        return f"{self.model.get('name')}: {' '.join(self.sentences())}"
+
     def __repr__(self) -> str:
         return f"<heedful.Sweep of {self.model.get('name')}: {' '.join(self.sentences())}>"
 
@@ -144,8 +149,9 @@ class Continuation:
     repetition: float
 
 
+@result_kind("steer", version=1)
 @dataclass(frozen=True)
-class Sides(Result):
+class Sides(StoredResult):
     """Continuations of one prompt, drawn with the same seed."""
 
     kind: ClassVar[str] = "sides"
@@ -166,8 +172,11 @@ class Sides(Result):
     def columns(self) -> dict[str, Continuation]:
         return {"before": self.before, "after": self.after, **self.beside}
 
-    def to_dict(self) -> dict[str, Any]:
-        return dict(to_jsonable(self))
+    def run_title(self) -> str:
+        how = self.settings.get("how")
+        if isinstance(how, Mapping):
+            how = ", ".join(f"feature {feature} = {value}" for feature, value in how.items())
+        return f"{how}: {self.prompt}"
 
 
 def paired(base: SweepPoint, point: SweepPoint) -> MeasuredValue:

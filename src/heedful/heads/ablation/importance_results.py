@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from heedful.core.exports import frame_of
-from heedful.core.result import Result
+from heedful.core.result import StoredResult
+from heedful.core.result_kinds import result_kind
 from heedful.io.json_codec import to_jsonable
 from heedful.stats.intervals import Interval
 
@@ -56,8 +57,9 @@ class Reference:
     intervals: Mapping[str, Interval]
 
 
+@result_kind("head-importance", version=1)
 @dataclass(frozen=True)
-class Importance(Result):
+class Importance(StoredResult):
     """Every head's (or layer's) worth on these texts."""
 
     kind: ClassVar[str] = "importance"
@@ -118,3 +120,7 @@ class Importance(Result):
     def to_dict(self) -> dict[str, Any]:
         lists = {name: [unit.name for unit in getattr(self, name)] for name in ("helps", "improves")}
         return dict(to_jsonable(vars(self) | lists | {"unclear": len(self.unclear)}))
+
+    def run_title(self) -> str:
+        what = "heads" if self.level == "head" else "layers"
+        return f"{self.model}: {len(self.units)} {what} removed by {self.how}, {self.texts} texts"

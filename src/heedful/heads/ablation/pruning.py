@@ -18,8 +18,8 @@ Michel, Levy & Neubig 2019; Voita et al. 2019.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,77 +27,16 @@ from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable
 from heedful.core.progress import Report, counting
-from heedful.core.result import Result
 from heedful.heads.ablation.ablate import Anatomy, Means, check_how
 from heedful.heads.ablation.importance import checked_metric, differences, units_of
+from heedful.heads.ablation.pruning_results import Pruning, PruningStep
 from heedful.heads.ablation.task_metrics import Heads, Task, measure, prepare
-from heedful.io.json_codec import to_jsonable
-from heedful.stats.intervals import Interval, max_t
+from heedful.stats.intervals import max_t
 
 if TYPE_CHECKING:
     from heedful.models.adapter import TokenModel
 
 NONE: Heads = frozenset()
-
-
-@dataclass(frozen=True)
-class PruningStep:
-    """One head (or layer) more is gone."""
-
-    name: str
-    gone: int  # how many are, after this step
-    chosen: float  # the metric on the texts that chose
-    value: float  # and on those that did not
-    drop: float  # below all heads, on those that did not
-    interval: Interval  # 95 % of the drop, for all steps together
-    one_shot: float  # the metric when as many go in the order of single-head importance
-    random: float  # in random orders: mean over draws
-    random_range: Interval  # lowest and highest draw
-
-
-@dataclass(frozen=True)
-class Pruning(Result):
-    """The curve, on texts that had no part in the choice."""
-
-    kind: ClassVar[str] = "pruning"
-
-    model: str
-    how: str
-    level: str
-    metric: str
-    about: str
-    units: int  # how many heads (or layers) there are
-    texts: tuple[int, int]  # that chose, that did not
-    draws: int
-    seed: int
-    shortlist: int | None
-    base: float  # with all heads, on the texts that did not choose
-    base_chosen: float
-    one_shot: tuple[str, ...]  # the order
-    steps: tuple[PruningStep, ...]
-    notes: tuple[str, ...] = ()
-
-    def within(self, tolerance: float) -> int:
-        """How many can go, greedily, before the loss could be above `tolerance` (end of its interval)."""
-        free = 0
-        for step in self.steps:
-            if step.interval[1] > tolerance:
-                break
-            free = step.gone
-        return free
-
-    def table(self) -> list[dict[str, Any]]:
-        """One flat row a step."""
-        rows = []
-        for step in self.steps:
-            row = asdict(step)
-            low_high, band = row.pop("interval"), row.pop("random_range")
-            row |= {"low": low_high[0], "high": low_high[1], "random_low": band[0], "random_high": band[1]}
-            rows.append(row)
-        return rows
-
-    def to_dict(self) -> dict[str, Any]:
-        return dict(to_jsonable(self))
 
 
 def prune_heads(

@@ -15,10 +15,12 @@ from fastapi.responses import StreamingResponse
 from heedful.comparisons.result import Comparison
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
+from heedful.io import run_folder
 from heedful.io.json_codec import json_text
 from heedful.models.adapter import token_model
-from heedful.server import explain_job, internals, run_list, saved_results
+from heedful.server import explain_job, internals, run_list
 from heedful.server.job_queue import ENDED, Job
+from heedful.server.run_view import asked
 from heedful.server.schemas import requests, responses
 from heedful.server.state import REFUSALS, NotFound, Number, RequestState, ServerState
 
@@ -54,7 +56,8 @@ def start_attention(ask: requests.AttentionRequest, state: RequestState) -> resp
         job.report("drawing")
         job.show(internals.atlas_parts(result))
         with suppress(HeedfulError):  # too large: it is shown, and not stored
-            saved_results.save_atlas(result, ask.model_dump(), state.runs.root / job.id)
+            extra = {"ask": asked(ask.model_dump())}
+            run_folder.write(state.runs.root / job.id, result, extra=extra, most=run_folder.MOST_BYTES)
             job.run = run_list.number(job.id)
 
     return job_state(state.start("attention", ask, work))
@@ -69,7 +72,7 @@ def start_feature(ask: requests.FeatureRequest, state: RequestState) -> response
     def work(model: Model, job: Job) -> None:
         featured = internals.feature_page(token_model(model, "features"), ask, kept, job)
         job.show(internals.feature_parts(featured))
-        saved_results.save_feature(featured, state.runs.root / job.id)
+        featured.save(state.runs.root / job.id)
         job.run = run_list.number(job.id)
 
     return job_state(state.start("feature", ask, work))
@@ -82,9 +85,9 @@ def start_steer(ask: requests.WriteRequest, state: RequestState) -> responses.Jo
     kept = state.dictionary(state.models.get(ask.model))
 
     def work(model: Model, job: Job) -> None:
-        results = internals.steered_text(token_model(model, "steering"), ask, kept, job)
-        job.show(results)
-        saved_results.save_steer(results, state.runs.root / job.id)
+        sides = internals.steered_text(token_model(model, "steering"), ask, kept, job)
+        job.show({**sides.to_dict(), "feature": ask.feature, "strength": ask.strength})
+        sides.save(state.runs.root / job.id)
         job.run = run_list.number(job.id)
 
     return job_state(state.start("steer", ask, work))

@@ -5,7 +5,6 @@ import { keep, state } from "./state.js";
 import { explain } from "./app.js";
 
 const list = make("div", { className: "runs-list" }), page = make("div", { className: "run" });
-const PLURALS = { attention: "attention" };
 let kind = "";
 
 const when = (seconds) => new Date(1000 * seconds).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
@@ -27,7 +26,7 @@ const draw = ({ root, temporary, runs, more }) => {
     return;
   }
   const kinds = [...new Set(runs.map((run) => run.kind))].sort();
-  const chips = kinds.length > 1 ? make("p", { className: "chips" }, ...["", ...kinds].map((name) => make("button", { type: "button", className: "chip", textContent: name ? PLURALS[name] || `${name}s` : "all", aria: { pressed: String(kind === name) }, on: { click: () => { kind = name; draw({ root, temporary, runs, more }); } } }))) : "";
+  const chips = kinds.length > 1 ? make("p", { className: "chips" }, ...["", ...kinds].map((name) => make("button", { type: "button", className: "chip", textContent: name || "all", aria: { pressed: String(kind === name) }, on: { click: () => { kind = name; draw({ root, temporary, runs, more }); } } }))) : "";
   const row = (run) => make("tr", { className: run.id === state.run ? "chosen" : "", data: { run: run.id } },
     make("th", { scope: "row" }, button(run.name, () => open(run.id), { className: "link" })), make("td", { textContent: run.kind }), make("td", { textContent: when(run.when) }), make("td", { className: "wrap", dir: "auto", textContent: run.title }));
   const shown = runs.filter((run) => !kind || run.kind === kind);

@@ -1,37 +1,26 @@
-"""Run folders: an explanation on disk, opened again without torch or the model.
+"""An explanation as JSON and back, the text and target that all methods share written once.
 
-    run/manifest.json     format, heedful version, settings, model facts, SHA-256 of the other files
-    run/comparison.json   everything: the encoded text, the target, every method's scores
-    run/scores.parquet    one row per method x token: method, position, token, word, start, end, score, stderr
+    result.json      everything: the encoded text, the target, every method's scores
+    scores.parquet   one row per method x token: method, position, token, word, start, end, score, stderr
 
-Numbers are written by the rule of heedful.io.json_codec, so they come back bit for bit. `words`,
-`special_mass`, `input_shares` and `agreement` in the JSON are views for other readers; loading works them out
-again. `written_x` is what the model had already written, whose scores stand in the JSON alone. Each file is
-written beside its place and renamed into it, the manifest last, so a folder is either whole or is refused
-when opened.
+`words`, `special_mass`, `input_shares` and `agreement` in the JSON are views for other readers; loading
+computes them again. `written_x` is what the model had already written, whose scores are in the JSON alone.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from heedful._version import __version__
 from heedful.comparisons.result import Comparison, matrices, share_by_count
 from heedful.core.attribution import Attribution
-from heedful.core.errors import HeedfulError
 from heedful.core.target import Target
-from heedful.io.files import read_file, write_file
-from heedful.io.json_codec import from_jsonable, json_bytes, parse, to_jsonable
+from heedful.io.json_codec import from_jsonable, to_jsonable
+from heedful.io.run_folder import refusing_damage
 from heedful.modalities.text import TextInput, text_of
 
-FORMAT = 1
-
-
-FILES = ("comparison.json", "scores.parquet")
-HINT = "A run folder is written by: heedful explain TEXT --out FOLDER"
+SCORES = "scores.parquet"
 
 
 def _scores_to_dict(item: Attribution) -> dict[str, Any]:
@@ -64,7 +53,6 @@ def attribution_to_dict(item: Attribution) -> dict[str, Any]:
     """One method's answer with its text and target."""
     return {
         "heedful": __version__,
-        "format": FORMAT,
         "x": to_jsonable(item.x),
         "target": _target(item.target),
         "written_x": _written_x([item]),
@@ -79,7 +67,6 @@ def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
         raise ValueError("a Comparison holds methods on one text and one target; these differ")
     return {
         "heedful": __version__,
-        "format": FORMAT,
         "x": to_jsonable(first.x) if first else None,
         "target": _target(first.target) if first else None,
         "written_x": _written_x(comparison.attributions),
@@ -115,23 +102,46 @@ def _attribution(data: Mapping[str, Any], shared: Mapping[str, Any]) -> Attribut
     return item
 
 
+def from_stored(cls: type[Any], data: Mapping[str, Any]) -> Attribution | Comparison:
+    """The inverse of `to_dict`; what does not fit raises, in whatever way."""
+    if issubclass(cls, Attribution):
+        return _attribution(data, _shared(data))
+    shared = _shared(data) if data["attributions"] else {}
+    items = [_attribution(item, shared) for item in data["attributions"]]
+    return from_jsonable(Comparison, {**data, "attributions": items})
+
+
 def comparison_from_dict(data: Mapping[str, Any]) -> Comparison:
-    """The inverse of `comparison_to_dict`."""
-    try:
-        if not isinstance(data["format"], int) or data["format"] > FORMAT:
-            raise HeedfulError(
-                f"This run has format {data['format']}",
-                f"heedful {__version__} reads up to {FORMAT}",
-                "Upgrade heedful with: pip install --upgrade heedful",
-            )
-        shared: dict[str, Any] = {}
-        if data["attributions"]:
-            shared = {"x": _encoded(data["x"]), "target": from_jsonable(Target, data["target"])}
-            shared["written_x"] = data.get("written_x") and _encoded(data["written_x"])
-        items = [_attribution(item, shared) for item in data["attributions"]]
-        return from_jsonable(Comparison, {**data, "attributions": items})
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise HeedfulError("This is not a heedful comparison", f"{type(error).__name__}: {error}") from error
+    """The inverse of `comparison_to_dict`; what does not fit is told in one sentence."""
+    with refusing_damage("this explanation"):
+        result = from_stored(Comparison, data)
+    assert isinstance(result, Comparison)
+    return result
+
+
+def _shared(data: Mapping[str, Any]) -> dict[str, Any]:
+    written = data.get("written_x")
+    return {
+        "x": _encoded(data["x"]),
+        "target": from_jsonable(Target, data["target"]),
+        "written_x": None if written is None else _encoded(written),
+    }
+
+
+def blobs(result: Attribution | Comparison) -> dict[str, bytes]:
+    """The scores as a table, for other programs."""
+    comparison = result if isinstance(result, Comparison) else Comparison((result,))
+    return {SCORES: _parquet(comparison)}
+
+
+def run_title(result: Attribution | Comparison) -> str:
+    """The prediction and the text."""
+    if isinstance(result, Comparison):
+        if not result.attributions:
+            return ""
+        predicted = result.model.get("prediction") or [[""]]
+        return f"{str(predicted[0][0]).strip()}: {result.x.raw}"
+    return f"{result.method} of {result.target.name}: {result.x.raw}"
 
 
 def _parquet(comparison: Comparison) -> bytes:
@@ -166,53 +176,3 @@ def _parquet(comparison: Comparison) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
     return bytes(sink.getvalue())
-
-
-def save(result: Attribution | Comparison, folder: Path) -> Path:
-    """Write a run folder; an explanation by itself is a comparison of one. Other files are left alone."""
-    folder = Path(folder)
-    comparison = result if isinstance(result, Comparison) else Comparison((result,))
-    data = comparison_to_dict(comparison)
-    contents = dict(zip(FILES, (json_bytes(data), _parquet(comparison)), strict=True))
-    manifest = {
-        "heedful": __version__,
-        "format": FORMAT,
-        "methods": list(comparison),
-        "settings": data["settings"],
-        "model": data["model"],
-        "files": {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()},
-    }
-    try:
-        for name, content in contents.items():
-            write_file(folder / name, content)
-        write_file(folder / "manifest.json", json_bytes(manifest))
-    except OSError as error:
-        raise HeedfulError(
-            f"Cannot write the run to {folder}", error.strerror or str(error), "Name another folder"
-        ) from error
-    return folder
-
-
-def load_attribution(folder: Path) -> Attribution:
-    """Open the run folder of one explanation."""
-    comparison = load_comparison(folder)
-    if len(comparison) != 1:
-        raise HeedfulError(
-            f"{folder} contains {len(comparison)} explanations, not one",
-            fix="Open it with heedful.Comparison.load",
-        )
-    return comparison.attributions[0]
-
-
-def load_comparison(folder: Path) -> Comparison:
-    """Open a run folder, after comparing every file with the manifest's checksum."""
-    folder = Path(folder)
-    manifest = parse(read_file(folder / "manifest.json", folder, HINT), folder / "manifest.json")
-    sums = manifest.get("files")
-    contents = {name: read_file(folder / name, folder, HINT) for name in FILES}
-    for name, content in contents.items():
-        if not isinstance(sums, dict) or hashlib.sha256(content).hexdigest() != sums.get(name):
-            raise HeedfulError(
-                f"{folder / name} is damaged", "its checksum is not the manifest's", "Make the run again"
-            )
-    return comparison_from_dict(parse(contents[FILES[0]], folder / FILES[0]))

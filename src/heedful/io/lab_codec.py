@@ -1,23 +1,15 @@
-"""The folder of a lab: lab.json, report.html and every figure as NAME.svg.
-
-Opens without torch and without the lab. Charts are stored as numbers; the SVG files are drawn from them and
-never read. `claims` in the JSON is a view of the parts for other readers.
-"""
+"""A lab as JSON and back. Charts are stored as numbers. `claims` is a view of the parts for other readers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from heedful.core.document import Figure, Paragraph
 from heedful.core.lab_report import FIGURE_NAME, Claim, LabReport, NumberTable, Part
-from heedful.core.result import reports
 from heedful.io.chart_codec import chart_from_dict, chart_to_dict
-from heedful.io.files import write_file
-from heedful.io.json_codec import from_jsonable, load_json, to_jsonable
+from heedful.io.json_codec import from_jsonable, to_jsonable
 
-FILE = "lab.json"
 KINDS: dict[str, type[Part]] = {
     "paragraph": Paragraph,
     "table": NumberTable,
@@ -31,27 +23,22 @@ def to_dict(report: LabReport) -> dict[str, Any]:
     return {**to_jsonable(report), **views, "parts": [*map(_part_to_dict, report.parts)]}
 
 
-def save(report: LabReport, folder: Path) -> Path:
-    draw, standalone = reports("charts.draw").svg, reports("charts.export_svg").standalone
-    write_file(folder / FILE, report.to_json())
-    for figure in report.figures:
-        write_file(folder / f"{figure.name}.svg", standalone(draw(figure.chart)))
-    report.to_html(folder / "report.html")
-    return folder
+def run_title(report: LabReport) -> str:
+    return report.title
 
 
-def load_lab(folder: Path) -> LabReport:
-    return load_json(folder / FILE, _from_dict, "lab")
+def blobs(report: LabReport) -> dict[str, bytes]:
+    return {}
+
+
+def from_stored(cls: type[LabReport], data: Mapping[str, Any]) -> LabReport:
+    return from_jsonable(cls, {**data, "parts": [*map(_part_from_dict, data["parts"])]})
 
 
 def _part_to_dict(part: Part) -> dict[str, Any]:
     kind = next(name for name, each in KINDS.items() if type(part) is each)
     more = {"chart": chart_to_dict(part.chart)} if isinstance(part, Figure) else {}
     return {"kind": kind, **to_jsonable(part), **more}
-
-
-def _from_dict(data: Mapping[str, Any]) -> LabReport:
-    return from_jsonable(LabReport, {**data, "parts": [*map(_part_from_dict, data["parts"])]})
 
 
 def _part_from_dict(data: Mapping[str, Any]) -> Part:

@@ -1,0 +1,116 @@
+"""The shards of an audit on disk: what is done is whole, what is not leaves no trace.
+
+    run/shards/000000/*.parquet     scores, orders, methods, attributions, texts, errors
+    run/shards/000000/shard.json    rows, SHA-256 of the files and of the rows that came in
+    run/result.json, table.csv, report.html   written when all shards are done
+
+A shard is written into a folder beside its place, synced, and renamed: it is there whole or not at all, also
+when the process is killed or the power fails. heedful.io.sharded_run has the manifest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from heedful.audits.shard import Shard
+from heedful.core.errors import HeedfulError
+from heedful.io.files import sync, write_synced, writing
+from heedful.io.json_codec import json_object
+from heedful.io.run_folder import read_inside
+from heedful.io.sharded_run import OTHER, ShardedRun, differences, shard_entry
+
+BESIDE = ".part-"  # a shard that is being written
+FACTS = ("shard", "first", "rows", "weighed", "copies", "source", "files")  # what shard.json holds
+
+
+class AuditRun(ShardedRun):
+    """One audit on disk."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "audit", "audit", ignored=("name", "command"))
+
+    @contextmanager
+    def opened(self, made: Mapping[str, Any], title: str) -> Iterator[dict[str, Any]]:
+        with super().opened(made, title) as manifest:
+            with writing(self.path):
+                self.shards.mkdir(exist_ok=True)
+                for beside in self.shards.glob(f"{BESIDE}*"):
+                    shutil.rmtree(beside)  # of a run that was killed
+            yield manifest
+
+    def check_same(self, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+        differ = differences(there, here, self.ignored)
+        if len(differ) == 1 and differ[0].startswith("settings swap "):  # drawn from the first texts
+            raise HeedfulError(f"the first rows are not those that {self.path} was made from", fix=OTHER)
+        super().check_same(there, here)
+
+    def place(self, number: int) -> Path:
+        return self.shards / f"{number:06d}"
+
+    def has(self, shard: Shard) -> bool:
+        """Whether a shard is done; refuses rows that are not those it was made from."""
+        if not self.place(shard.number).exists():
+            return False
+        if self.facts(shard.number)["source"] != shard.sum:
+            first, last = shard.rows[0].number, shard.rows[-1].number
+            what = f"rows {first} to {last} are not those that {self.path} was made from"
+            raise HeedfulError(what, fix=OTHER)
+        return True
+
+    def facts(self, number: int) -> dict[str, Any]:
+        content = self._content(number, "shard.json")
+        try:
+            results = json_object(content)
+        except ValueError as error:
+            raise self._damaged(number, "shard.json", str(error)) from error
+        lost = [key for key in FACTS if key not in results]
+        if lost or not isinstance(results["files"], dict):
+            raise self._damaged(number, "shard.json", f"it has no {', '.join(lost or ['list of files'])}")
+        return results
+
+    def put(self, number: int, files: Mapping[str, bytes]) -> None:
+        """All files of a shard at once."""
+        beside = self.shards / f"{BESIDE}{number:06d}"
+        with writing(self.path):
+            shutil.rmtree(beside, ignore_errors=True)
+            beside.mkdir()
+            for name, content in files.items():
+                write_synced(beside / name, content)
+            sync(beside)
+            beside.rename(self.place(number))
+            sync(self.shards)
+
+    def numbers(self) -> list[int]:
+        """Shards that are there."""
+        return sorted(int(place.name) for place in self.shards.iterdir() if place.name.isdigit())
+
+    def file(self, number: int, name: str) -> bytes:
+        """A file of a shard, compared with its checksum."""
+        content = self._content(number, name)
+        if hashlib.sha256(content).hexdigest() != self.facts(number)["files"].get(name):
+            raise self._damaged(number, name, "its checksum is another")
+        return content
+
+    def listed(self) -> list[dict[str, Any]]:
+        """The shards as the manifest has them; each shard.json has the sums of its files."""
+        entries = []
+        for number in self.numbers():
+            facts = self.facts(number)
+            known = {key: facts[key] for key in ("shard", "first", "rows", "weighed")}
+            name = f"shards/{number:06d}/shard.json"
+            entries.append(shard_entry(self.path, name, **known))
+        return entries
+
+    def _content(self, number: int, name: str) -> bytes:
+        return read_inside(self.path, f"shards/{number:06d}/{name}", None)
+
+    def _damaged(self, number: int, name: str, why: str) -> HeedfulError:
+        place = self.place(number)
+        return HeedfulError(
+            f"{place / name} is damaged", why, f"Remove {place} and start the audit again to resume it"
+        )
