@@ -28,7 +28,8 @@ PAIRS = "template,a,b,pronoun_1,pronoun_2\n" + "".join(
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch, shared: Callable[[str], Any], tmp_path: Path) -> None:
     """Every name loads a tiny random model; the files of the examples stand in the working folder."""
-    load = lambda name, **_: shared("gpt2" if "lm" in name else "bert").model  # noqa: E731
+    models = {name: shared(name).model for name in ("gpt2", "bert")}  # loaded before load is replaced
+    load = lambda name, **_: models["gpt2" if "lm" in name else "bert"]  # noqa: E731
     monkeypatch.setattr("heedful.models.load.load", load)
     shutil.copy(FILE, tmp_path / "sentences.conllu")
     (tmp_path / "pairs.csv").write_text(PAIRS, encoding="utf-8")

@@ -209,7 +209,7 @@ def test_what_is_missing_is_told(shared: Callable[[str], Any]) -> None:
     for by, prompts, feature, said in (
         (sae, PROMPTS, None, "which feature"),
         (sae, [], 1, "needs prompts"),
-        (vector, PROMPTS, None, "what is wanted"),
+        (vector, PROMPTS, None, "what the texts should show"),
     ):
         with pytest.raises(HeedfulError, match=said):
             sweep(model, Intervention(by, feature), prompts)

@@ -38,13 +38,11 @@ from heedful.heads.kinds import KINDS, HeadKind
 from heedful.heads.maps import Maps
 from heedful.heads.top_links import Link, strongest
 from heedful.reports import atlas_image
-from heedful.reports.atlas_data import Packed
 from heedful.reports.atlas_layout import layouts
-from heedful.reports.atlas_numbers import Level, island_data, packed_levels
+from heedful.reports.atlas_numbers import STACKS, Level, island_data, packed_levels, stored_weights
 from heedful.reports.notes import note_lines
 from heedful.reports.prediction import predictions
 
-STACKS = {"self": "Self-attention", "decoder": "Decoder self-attention", "cross": "Cross-attention"}
 LETTERS = dict(
     zip(KINDS, ("P", "N", "S", "F", "D", ".", "V", "B", "~", "-"), strict=True)  # in the order of KINDS
 )
@@ -104,7 +102,7 @@ def document(
             _scores(sheets),
             layouts(atlas, STACKS),
             _notes(atlas),
-            _stored(levels) if levels else None,
+            stored_weights(levels) if levels else None,
             _made(atlas),
         ),
     )
@@ -315,31 +313,6 @@ def _scores(sheets: Sequence[Sheet]) -> list[Fold]:
         table = Table(f"{sheet.name}, scores of every head", columns, tuple(rows), sortable=True)
         out.append(Fold(f"{sheet.name}: scores of every head", (table,)))
     return out
-
-
-def _stored(levels: Sequence[Level]) -> Fold:
-    """What the report stores of the weights, and what not."""
-    lines = []
-    for atlas, packed in levels:
-        for maps, kept in zip(atlas.stacks, packed, strict=True):
-            name = f"{STACKS.get(maps.stack, maps.stack)} between {atlas.unit}s"
-            line = f"{name}: every weight." if kept.dense else f"{name}: {_left(maps, kept)}"
-            lines.append(f"{line} No weight shown is off by more than {kept.error:.1g}.")
-    lead = "A report stores weights in 8 bits of their row's largest, so that it stays small."
-    return Fold("What the report stores", (Paragraph(lead, "soft"), Bullets(tuple(lines))))
-
-
-def _left(maps: Maps, held: Packed) -> str:
-    masses = maps.weights.sum(axis=(2, 3), dtype=float).ravel()
-    share = 100 * float((held.left * masses).sum() / masses.sum())
-    most = int(held.left.argmax())
-    anyway = f" except for the {held.least} largest of each row" if held.least else ""
-    return (
-        f"weights under {held.threshold:.2g} or a 510th of their row's largest are left out{anyway}, "
-        f"together {share:.1f} % of the mass (at most {100 * held.left[most]:.0f} % of a head's, "
-        f"{most // maps.heads}.{most % maps.heads}); "
-        "the matrix shows their mean in the row, the head view does not show them."
-    )
 
 
 def _notes(atlas: Atlas) -> Bullets | None:

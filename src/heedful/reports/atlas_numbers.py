@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from heedful.core.arrays import Floats
+from heedful.core.document import Bullets, Fold, Paragraph
 from heedful.heads.atlas import Atlas
 from heedful.heads.kinds import HeadKind
 from heedful.heads.maps import MapAxis, Maps
@@ -14,6 +15,7 @@ from heedful.reports.atlas_data import Packed, pack
 from heedful.reports.visible import visible
 
 Level = tuple[Atlas, list[Packed]]
+STACKS = {"self": "Self-attention", "decoder": "Decoder self-attention", "cross": "Cross-attention"}
 
 
 def packed_levels(atlas: Atlas) -> list[Level]:
@@ -73,3 +75,28 @@ def _stack(maps: Maps, packed: Packed) -> dict[str, Any]:
 def _side(side: MapAxis) -> dict[str, Any]:
     labels = [visible(label) for label in side.labels]
     return {"labels": labels, "special": [i for i, special in enumerate(side.special) if special]}
+
+
+def stored_weights(levels: Sequence[Level]) -> Fold:
+    """What the report stores of the weights, and what not."""
+    lines = []
+    for atlas, packed in levels:
+        for maps, kept in zip(atlas.stacks, packed, strict=True):
+            name = f"{STACKS.get(maps.stack, maps.stack)} between {atlas.unit}s"
+            line = f"{name}: every weight." if kept.dense else f"{name}: {_left(maps, kept)}"
+            lines.append(f"{line} No weight shown is off by more than {kept.error:.1g}.")
+    lead = "A report stores weights in 8 bits of their row's largest, so that it stays small."
+    return Fold("What the report stores", (Paragraph(lead, "soft"), Bullets(tuple(lines))))
+
+
+def _left(maps: Maps, held: Packed) -> str:
+    masses = maps.weights.sum(axis=(2, 3), dtype=float).ravel()
+    share = 100 * float((held.left * masses).sum() / masses.sum())
+    most = int(held.left.argmax())
+    anyway = f" except for the {held.least} largest of each row" if held.least else ""
+    return (
+        f"weights under {held.threshold:.2g} or a 510th of their row's largest are left out{anyway}, "
+        f"together {share:.1f} % of the mass (at most {100 * held.left[most]:.0f} % of a head's, "
+        f"{most // maps.heads}.{most % maps.heads}); "
+        "the matrix shows their mean in the row, the head view does not show them."
+    )
