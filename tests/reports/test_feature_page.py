@@ -105,7 +105,7 @@ def test_features_have_their_explanations_as_names(text: str, pages: FeaturePage
 
     for one in pages:
         said = one.interpretation
-        if said is not None and said.scores is not None:
+        if said is not None and said.scores is not None and said.explanation.found:
             assert f"Feature {one.feature}: {escape(cut(said.explanation.text))}" in text
             assert f"<b>{escape(said.explanation.text)}</b>" in text, "a long one is whole below its heading"
     assert "features have an explanation that is better than chance" in text

@@ -60,7 +60,7 @@ def test_steered_writing_is_stored(client: httpx.Client, tiny: Any, server_state
     assert job["result"]["before"]["text"] == tiny.generate("the cat sat", max_new_tokens=8)
     page = client.get(f"/api/runs/{job['run']}").json()
     assert page["kind"] == "steer"
-    assert "Before and after" in page["html"]
+    assert "feature 3 set to" in page["html"]
     assert "Difference of means" in page["html"]
     beside = job["result"]["beside"]["difference of means"]
     with heedful.steer(tiny, contrasted(tiny).scaled(job["result"]["size"]), 1.0):
@@ -156,12 +156,12 @@ def test_the_page_of_a_feature(client: httpx.Client, server_state: app.ServerSta
     job = finished(client, client.post("/api/jobs/feature", json={"model": tiny.name, "feature": 5}).json())
     assert job["state"] == "done", job["error"]
     assert "Feature 5" in job["result"]["html"]
-    assert "fires on" in job["result"]["html"]
+    assert "Fires on" in job["result"]["html"]
     page = client.get(f"/api/runs/{job['run']}").json()
     assert page["kind"] == "feature"
     listed = {run["id"]: run for run in client.get("/api/runs").json()["runs"]}
     assert listed[job["run"]]["title"] == f"feature 5 of {tiny.name}"
-    section = job["result"]["html"].partition("fires on")[2].partition("</p>")[0]
+    section = job["result"]["html"].partition("Fires on")[2].partition("</p>")[0]
     assert section in page["html"]
     report = client.get(f"/api/runs/{job['run']}/report").text
     assert section in report

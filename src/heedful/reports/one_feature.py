@@ -40,7 +40,8 @@ Names = Mapping[int, str]
 
 def name_of(said: Interpretation | None) -> str:
     """The explanation where there is one."""
-    return said.explanation.text if said is not None and said.scores is not None else ""
+    known = said is not None and said.scores is not None and said.explanation.found
+    return said.explanation.text if said is not None and known else ""
 
 
 def cut(name: str) -> str:
@@ -91,6 +92,8 @@ def _meaning(said: Interpretation | None) -> Paragraph | None:
         return None
     if said.scores is None:
         return Paragraph(f"No explanation: {'; '.join(said.notes)}.", "answer")
+    if not said.explanation.found:
+        return Paragraph(f"No explanation: {said.explanation.text}.", "answer")
     by = "Found by rules" if said.explanation.by == "rules" else f"Written by {said.explanation.by}"
     held, control = said.scores.detection, said.controls.get("shuffled")
     beside = (

@@ -49,7 +49,7 @@ class LanguageModelInterpreter:
         text = "\n".join(f"<text>{marked(s, greatest)}</text>" for s in (*strongest, *others))
         answer = self.chat.ask(_said(EXPLAIN, text), 80)
         line = " ".join(answer.split())[:400]
-        return Explanation(line or "(no answer)", self.name, None, greatest)
+        return Explanation(line or "(no answer)", self.name, None, greatest, bool(line))
 
     def predict(self, explanation: Explanation, contexts: Sequence[Context]) -> list[Sequence[float]]:
         out: list[Sequence[float]] = []

@@ -18,6 +18,7 @@ class Explanation:
     by: str  # "rules", or the name of a language model
     rule: Any = None  # what a simulator of the same kind needs beside the text
     greatest: float = 1.0  # the strongest training activation: the scale of predictions
+    found: bool = True  # False: nothing was found, and the text says so
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ class Rules:
     def explain(self, examples: Sequence[Snippet]) -> Explanation:
         rule = fit(examples, self.most, self.least)
         greatest = max((max(s.values, default=0.0) for s in examples), default=0.0)
-        return Explanation(told(rule), "rules", rule, greatest)
+        return Explanation(told(rule), "rules", rule, greatest, bool(rule.atoms))
 
     def predict(self, explanation: Explanation, contexts: Sequence[Context]) -> list[Sequence[float]]:
         rule = explanation.rule

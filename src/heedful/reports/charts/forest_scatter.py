@@ -52,7 +52,7 @@ def forest(chart: Forest) -> str:
     """Rows from top to bottom."""
     lines = chart.lines
     left = 30.0 + 7.2 * max((len(line.label) for line in lines), default=0)  # room for the names
-    width, step, top = left + 420.0, 26.0, 10.0
+    width, step, top = max(640.0, left + 420.0), 26.0, 10.0
     values = (v for r in lines for v in (r.value, r.low, r.high, r.control, chart.reference))
     across = axis(values, left, width - 20)
     bottom = top + step * len(lines)

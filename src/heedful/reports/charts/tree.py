@@ -50,7 +50,8 @@ def _tree(node: Mapping[str, Any], level: int, y: float, most: int) -> tuple[lis
     here = sum(at for at, _ in heights) / len(heights) if heights else y
     lines[:0] = [_branch(level, here, at, cosine) for at, cosine in heights]
     lines.append(f'<circle class="mark s0" cx="{_x(level):g}" cy="{here:.1f}" r="3.5"/>')
-    lines.append(f'<text x="{_x(level) + 8:g}" y="{here + 4:.1f}">{esc(str(node["feature"]))}</text>')
+    beside = here - 5 if heights else here + 4  # above the lines to the children
+    lines.append(f'<text x="{_x(level) + 8:g}" y="{beside:.1f}">{esc(str(node["feature"]))}</text>')
     return lines, max(below, y + ROW), here
 
 
