@@ -63,7 +63,7 @@ def view_run(kind: str, folder: Path) -> RunView:
 
 def _explanation(path: Path) -> RunView:
     from heedful.comparisons.result import Comparison
-    from heedful.reports import comparison_page
+    from heedful.reports import html
 
     result = Comparison.load(path)
     settings = result.settings
@@ -81,7 +81,7 @@ def _explanation(path: Path) -> RunView:
             "seed": settings.get("seed", 0),
         }
     return RunView(
-        lambda: comparison_page.body(result, 2), lambda: comparison_page.page(result), result.to_dict, ask
+        lambda: html.body(result.document(), 2), result.page, result.to_dict, ask
     )
 
 
