@@ -13,7 +13,7 @@ from bench.verdicts.laws import LAWS, pools
 import heedful
 from heedful.core import registry
 from heedful.core.evidence import Evidence
-from heedful.metrics.verdict import VerdictFacts, Verdict, judge
+from heedful.metrics.verdict import Verdict, VerdictFacts, judge
 from heedful.metrics.verdict_sentences import PROMISE
 from heedful.reports.audit_page import page
 from heedful.reports.audit_summary import HEADS, SINGLE, blocks, verdict_rows

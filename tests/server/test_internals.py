@@ -13,7 +13,6 @@ import pytest
 from tests.server.serving import TEXTS, finished, random_dictionary
 
 import heedful
-from heedful.reports import sides_page
 from heedful.reports.html_parts import esc
 from heedful.server import app, saved_results
 
@@ -115,7 +114,7 @@ def test_numbers_that_are_none_come_back(tmp_path: Path) -> None:
     sides = Sides("so", one, one, 1.0, False, {"name": "m"}, {}, ("a note",), {"difference of means": one})
     saved_results.save_steer(sides.to_dict() | {"feature": 1, "strength": 2.0}, tmp_path)
     view = saved_results.steer(tmp_path)
-    assert view.page() == sides_page.page(sides)
+    assert view.page() == sides.page()
 
 
 def test_an_atlas_is_stored_and_drawn_the_same(

@@ -1,15 +1,16 @@
 """What a model writes after a prompt, and why it wrote each token.
 
-    write     greedily, a few tokens at a time, so that it can be cancelled and stops after WRITE_SECONDS
-    matrix    one forward over everything, one backward per written token: gradient x input of each token
-              before it (heedful.models.generation_trace)
-    why       one token, by the methods that are cheap enough, as the first screen of an explanation shows it
+write     greedily, a few tokens at a time, so that it can be cancelled and stops after WRITE_SECONDS
+matrix    one forward over everything, one backward per written token: gradient x input of each token
+          before it (heedful.models.generation_trace)
+why       one token, by the methods that are cheap enough, as the first screen of an explanation shows it
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from heedful.comparisons.execute import explain
@@ -55,9 +56,7 @@ def write(model: TokenModel, ask: requests.GenerateRequest, job: Job) -> None:
             f"{model.name} wrote nothing after this text", "it ended at once", "Try another prompt"
         )
     shared = SharedGeneration(model, x, tuple(ids))
-    shares = [
-        float(shared.forward.logits[k].detach().softmax(-1)[token]) for k, token in enumerate(ids)
-    ]
+    shares = [float(shared.forward.logits[k].detach().softmax(-1)[token]) for k, token in enumerate(ids)]
     job.show(_result(model, x, ids, shares))
     rows = []
     for k, (piece, target) in enumerate(steps(model, x, ids)):
@@ -140,6 +139,7 @@ def why(
     x = model.encode(ask.given())
     model.require_room(x, len(ask.tokens))
     piece, target = steps(model, x, ask.tokens)[ask.at]
+    piece = replace(piece, text=piece.text[: max(end for _, end in piece.offsets)])  # what was read till then
     names, _ = live_explain.chosen(model, None)
     made = plan(model, piece, names, target, ask.unit, evidence=False, timed=False)
     made = live_explain.paced(made, memory, ask.model)

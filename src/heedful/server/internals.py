@@ -198,9 +198,7 @@ def feature_page(
     return saved_results.SavedFeature(ask.model, dictionary.site(model), sae.config.width, about, one)
 
 
-def feature_names(
-    model: TokenModel, ask: requests.NamesRequest, dictionary: Dictionary, job: Job
-) -> None:
+def feature_names(model: TokenModel, ask: requests.NamesRequest, dictionary: Dictionary, job: Job) -> None:
     """What each feature is active on, by rules, one after the other; shown as they come."""
     from heedful.features.interpretation.interpret import split
     from heedful.features.interpretation.rules import Rules
@@ -217,7 +215,8 @@ def feature_names(
             job.report("naming features", count, len(new))
             parts = split(reading)
             names[reading.feature] = Rules().explain(parts.training).text if parts.enough else ""
-    job.show({"names": {str(feature): names[feature] for feature in ask.features}})
+            job.show({"names": {str(f): names[f] for f in ask.features if f in names}})
+    job.show({"names": {str(f): names[f] for f in ask.features}})
 
 
 def feature_parts(saved: saved_results.SavedFeature) -> dict[str, Any]:
@@ -226,7 +225,9 @@ def feature_parts(saved: saved_results.SavedFeature) -> dict[str, Any]:
 
     shown = one_feature.section(saved.feature, range(saved.width))
     drawn = html.nodes_html([shown], 3, prefix="")  # the script of the page finds neighbours by their links
-    return {"html": drawn, "about": saved.about, "feature": saved.feature.feature}
+    given = saved.feature.interpretation
+    name = "" if given is None else given.explanation.text
+    return {"html": drawn, "about": saved.about, "feature": saved.feature.feature, "name": name}
 
 
 # --- steering --------------------------------------------------------------------------------------

@@ -45,8 +45,8 @@ MIN_PACE_ROWS, MAX_PACES = 8, 9  # rows from which on a method tells the pace, a
 QUICK_ROW = 0.02  # seconds per model input up to which sampling methods are warmed up, too
 OWN = "occlusion"  # its scores are effects of removals, so they are facts
 ASK_FOR_AUDIT = (
-    "Which method to use on this model: run heedful audit on 50 texts or more, and start this page with "
-    "--runs FOLDER, the folder of its run."
+    "Which method to use on this model: run heedful audit on 50 texts or more. Its recommendation is shown "
+    "here if --runs names the folder where the audit is stored."
 )
 WARM_UP_TEXT = "The first text takes longer than all that follow, so it is asked before anybody waits for it."
 Parts = dict[str, str]
@@ -95,18 +95,12 @@ class ExplanationCache:
                 self._explanations.popitem(last=False)
 
 
-def chosen(
-    model: Model, methods: Sequence[str] | None, use: str = ""
-) -> tuple[list[str], dict[str, str]]:
+def chosen(model: Model, methods: Sequence[str] | None, use: str = "") -> tuple[list[str], dict[str, str]]:
     """(methods to plan, method -> why not) of those asked for; None: the usual ones, and the one that an
     audit recommends."""
     able = {s.method: s for s in registry.support(model)}
     usual = dict.fromkeys([*([use] if use in able else []), *LIVE_ORDER])
-    wanted = (
-        [name for name in usual if able[name].ok]
-        if methods is None
-        else list(dict.fromkeys(methods))
-    )
+    wanted = [name for name in usual if able[name].ok] if methods is None else list(dict.fromkeys(methods))
     for name in wanted:
         registry.get(name)
     skipped = {name: able[name].why for name in wanted if not able[name].ok}
@@ -114,11 +108,10 @@ def chosen(
 
 
 def planned(
-    model: Model, ask: requests.LiveRequest, memory: ExplanationCache, weigh: bool = True
+    model: Model, ask: requests.LiveRequest, memory: ExplanationCache, test: bool = True
 ) -> tuple[Plan, dict[str, str]]:
     """What is to be done, and methods that cannot be."""
     names, skipped = chosen(model, ask.methods, str(memory.advice.get(ask.model, {}).get("use", "")))
-    weigh = weigh and "values" in model.capabilities
     made = plan(
         model,
         ask.given(),
@@ -127,7 +120,7 @@ def planned(
         ask.unit,
         ask.seed,
         long=ask.long,
-        evidence=weigh,
+        evidence=test and "values" in model.capabilities,
         timed=False,
     )
     settings = {**made.settings, "source": ask.model, "target": ask.spec, "text": ask.given(), "params": {}}
@@ -211,11 +204,11 @@ def warm_up(name: str, model: Model, memory: ExplanationCache) -> None:
     takes."""
     with suppress(HeedfulError):
         ask = requests.LiveRequest(model=name, text=WARM_UP_TEXT, methods=[OWN, "grad-l2"])
-        made, _ = planned(model, ask, memory, weigh=False)
+        made, _ = planned(model, ask, memory, test=False)
         memory.add(ask.key, run_some(made, [entry.name for entry in made.chosen], {}).attributions)
-        if planned(model, ask, memory, weigh=False)[0].seconds_per_row <= QUICK_ROW:
+        if planned(model, ask, memory, test=False)[0].seconds_per_row <= QUICK_ROW:
             sampled = requests.LiveRequest(model=name, text=WARM_UP_TEXT, methods=None)
-            made, _ = planned(model, sampled, memory, weigh=False)
+            made, _ = planned(model, sampled, memory, test=False)
             memory.add(ask.key, run_some(made, [*FAITHFUL_METHODS], memory.of(ask.key)).attributions)
 
 

@@ -80,9 +80,7 @@ def _explanation(path: Path) -> RunView:
             "unit": settings.get("unit", "word"),
             "seed": settings.get("seed", 0),
         }
-    return RunView(
-        lambda: html.body(result.document(), 2), result.page, result.to_dict, ask
-    )
+    return RunView(lambda: html.body(result.document(), 2), result.page, result.to_dict, ask)
 
 
 def _text_fields(text: Any) -> dict[str, Any] | None:

@@ -20,7 +20,7 @@ from heedful.server.schemas import requests
 if TYPE_CHECKING:
     from heedful.models.adapter import TokenModel
 
-STRENGTHS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)  # times the greatest activation
+STRENGTHS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)  # times the greatest activation
 TOKENS = 24  # written at each
 
 
@@ -51,7 +51,9 @@ def measure(model: TokenModel, ask: requests.LimitRequest, dictionary: Dictionar
             last, reason = strength, "the text repeats itself"
             break
         limit = strength
-    if reason:
+    if reason and not limit:
+        note = f"Setting this feature breaks the text: at {last:g} × {reason}."
+    elif reason:
         note = f"The slider stops at {limit:g} ×: at {last:g} × the text breaks ({reason})."
     else:
         note = f"The text does not break up to {last:g} ×."
