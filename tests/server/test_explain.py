@@ -168,7 +168,7 @@ def test_the_page_names_capabilities_that_exist() -> None:
 
 
 def test_faithful_methods_run_first(model: Any) -> None:
-    """What fits into the time is taken by preference, not by cost: occlusion before gradients and attention."""
+    """What fits into the time is taken by preference, not by cost: occlusion first."""
     from heedful.server import live_explain
     from heedful.server.schemas import requests
 

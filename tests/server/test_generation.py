@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,6 +13,7 @@ import pytest
 from tests.server.serving import finished
 
 import heedful
+from heedful.core.advice import Advice
 from heedful.core.errors import HeedfulError
 from heedful.server import generation, live_explain
 from heedful.server.job_queue import Cancelled, Job
@@ -55,7 +57,7 @@ def test_the_matrix_is_gradient_times_input(client: httpx.Client, tiny: Any) -> 
 def test_an_encoder_decoder_scores_what_it_wrote(shared: Callable[[str], Any]) -> None:
     model = shared("t5").model
     job = Job("generate", "me", {}, lambda job: None)
-    generation.write(model, requests.GenerateRequest(model="t5", text=TEXT, tokens=3), job)
+    generation.write(model, requests.ContinueRequest(model="t5", text=TEXT, tokens=3), job)
     assert job.result is not None
     ids = [token["id"] for token in job.result["tokens"]]
     width = len(model.encode(TEXT))
@@ -108,7 +110,7 @@ def test_a_job_that_cannot_write_says_why(client: httpx.Client, tiny: Any) -> No
 
 
 def test_it_stops_when_it_is_cancelled_and_after_its_time(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    ask = requests.GenerateRequest(model=tiny.name, text=TEXT, tokens=30)
+    ask = requests.ContinueRequest(model=tiny.name, text=TEXT, tokens=30)
     job = Job("generate", "me", {}, lambda job: None)
     monkeypatch.setattr(generation, "WRITE_SECONDS", 0.0)
     generation.write(tiny, ask, job)
@@ -198,13 +200,11 @@ def test_a_limit_needs_a_known_maximum(tiny: Any) -> None:
 def test_an_audit_among_the_runs_recommends(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The newest of the same weights; its method is run and shades the text."""
     from dataclasses import replace
-    from pathlib import Path
 
     from heedful.server import audit_advice
     from heedful.server.run_list import RunPlace, Runs
 
-    texts = ["a great film", "a dull and awful film", "not bad at all", "the plot is a mess"] * 3
-    own = heedful.audit(model, texts, methods=["occlusion", "attention-max"]).advice()
+    own = Advice("occlusion", "Use occlusion: it is best here.", "mine", model.facts()["fingerprint"])
     known = {
         "lost": None,  # a folder that cannot be read
         "other": replace(own, fingerprint="another model"),
@@ -228,3 +228,13 @@ def test_an_audit_among_the_runs_recommends(model: Any, monkeypatch: pytest.Monk
     )
     assert found.methods[0].method == "attention-max"
     assert f"{advice['sentence']} (audit mine)" in html.unescape(found.html["verdict"])
+
+
+def test_the_recommendation_of_a_stored_audit_is_found(model: Any, tmp_path: Path) -> None:
+    from heedful.server import audit_advice
+    from heedful.server.run_list import Runs
+
+    pytest.importorskip("heedful.reports.audit", reason="the report of an audit is not here yet")
+    texts = ["a great film", "a dull and awful film", "not bad at all", "the plot is a mess"] * 3
+    audit = heedful.audit(model, texts, methods=["occlusion", "attention-max"], out=tmp_path / "mine")
+    assert audit_advice.of(Runs(tmp_path), model) == {**audit.advice().settings(), "run": "mine"}

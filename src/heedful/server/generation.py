@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 from heedful.comparisons.execute import explain
 from heedful.comparisons.planning import plan
 from heedful.core.errors import HeedfulError
-from heedful.models.generation_trace import SharedGeneration, StepModel, steps
+from heedful.models.generation_trace import SharedGeneration, StepModel, check_tokens, continued, steps
 from heedful.models.token_reader import GENERATORS
-from heedful.models.written_text import extended
 from heedful.reports import comparison as report
 from heedful.reports.comparison_summary import explained
 from heedful.reports.html import nodes_html
@@ -37,7 +36,7 @@ MATRIX_METHOD = "grad-x-input"
 MAX_CELLS = 10_000  # cells of a matrix; of a longer prompt the last tokens are shown
 
 
-def write(model: TokenModel, ask: requests.GenerateRequest, job: Job) -> None:
+def write(model: TokenModel, ask: requests.ContinueRequest, job: Job) -> None:
     """What it writes, shown as it is written, with probabilities; then the matrix."""
     check(model)
     x = model.encode(ask.given())
@@ -81,7 +80,7 @@ def _written(model: TokenModel, x: TextInput, tokens: int) -> Iterator[list[int]
     ids: list[int] = []
     while len(ids) < tokens:
         wanted = min(CHUNK, tokens - len(ids))
-        new = model.answer(extended(model.tokenizer, x, ids) if ids else x, wanted)
+        new = model.answer(continued(model, x, ids) if ids else x, wanted)
         yield new
         ids += new
         if len(new) < wanted or not model.decode(new[-1:], skip_special=True):  # an end token
@@ -131,9 +130,7 @@ def why(
 ) -> responses.TokenAnswer:
     """One written token: what its methods say, as the first screen of an explanation."""
     check(model)
-    size = int(model.backend.vocabulary)
-    if wrong := [token for token in ask.tokens if token >= size]:
-        raise HeedfulError(f"there is no token {wrong[0]:,}", f"the model has {size:,}", "Write again")
+    check_tokens(model, ask.tokens)
     if ask.at >= len(ask.tokens):
         raise HeedfulError(f"there is no token at place {ask.at}", f"{len(ask.tokens)} were written")
     x = model.encode(ask.given())

@@ -16,7 +16,7 @@ router = APIRouter(prefix="/api", responses=REFUSALS)
 
 
 @router.post("/jobs/generate", status_code=202)
-def start_generate(ask: requests.GenerateRequest, state: RequestState) -> responses.JobState:
+def start_generate(ask: requests.ContinueRequest, state: RequestState) -> responses.JobState:
     """What the model writes after a text, with probabilities, and the token x token matrix."""
 
     def work(model: Model, job: Job) -> None:

@@ -175,7 +175,7 @@ class WriteRequest(SteerRequest):
     owner: Owner = "nobody"
 
 
-class GenerateRequest(InputRequest):
+class ContinueRequest(InputRequest):
     """What the model writes after a text."""
 
     tokens: Annotated[int, Field(ge=1, le=MAX_WRITTEN)] = 16
