@@ -1,4 +1,4 @@
-"""--save of every command that makes a result: what `heedful report` opens again is what was shown."""
+"""--out of every command that makes a result: what `heedful report` opens again is what was shown."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def commands(home: Path) -> dict[str, list[str]]:
 )
 def test_what_is_saved_is_reported(kind: str, home: Path, tmp_path: Path, capsys: Cap) -> None:
     command, run = commands(home)[kind], tmp_path / "run"
-    assert main([*command, "--save", str(run), "--quiet", "--json"]) == 0
+    assert main([*command, "--out", str(run), "--quiet", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert json.loads((run / "manifest.json").read_text())["kind"] == kind
     assert main(["report", str(run), "--json", "--html", str(tmp_path / "report.html")]) == 0
@@ -64,5 +64,5 @@ def test_another_result_is_refused_before_the_work(home: Path, tmp_path: Path, c
     every.trial().save(tmp_path)
     others = {**commands(home), "explanation": ["explain", "not bad", "--model", "no-such-model"]}
     for command in others.values():
-        assert main([*command, "--save", str(tmp_path)]) == 2
+        assert main([*command, "--out", str(tmp_path)]) == 2
         assert "already holds a run of kind trial" in capsys.readouterr().err

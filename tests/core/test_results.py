@@ -27,7 +27,7 @@ def test_one_explanation_is_saved_and_opened(comparison: heedful.Comparison, tmp
     again = heedful.Attribution.load(item.save(tmp_path / "one"))
     assert (again.method, again.x, again.target, again.over) == (item.method, item.x, item.target, "token")
     np.testing.assert_array_equal(again.scores, item.scores)
-    with pytest.raises(heedful.HeedfulError, match="3 explanations, not one"):
+    with pytest.raises(heedful.HeedfulError, match="holds a run of kind explanation"):
         heedful.Attribution.load(comparison.save(tmp_path / "run"))
 
 

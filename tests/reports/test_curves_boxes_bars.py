@@ -9,7 +9,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from heedful.reports.charts.curves_boxes_bars import BarGroup, Box, Curve, bars, boxes, curves
+from heedful.core.charts import BarGroup, Bars, Box, Boxes, Curve, Curves
+from heedful.reports.charts.curves_boxes_bars import bars, boxes, curves
 
 
 def attributes(svg: str, kind: str) -> list[dict[str, str]]:
@@ -23,7 +24,7 @@ def path(svg: str, kind: str) -> list[tuple[float, float]]:
 
 
 def test_a_curve_is_straight_where_its_numbers_are() -> None:
-    svg = curves([Curve("a", [(1.0, 2.0), (2.0, 4.0), (4.0, 8.0)])], "x", "y", "title")
+    svg = curves(Curves([Curve("a", [(1.0, 2.0), (2.0, 4.0), (4.0, 8.0)])], "x", "y", "title"))
     (x0, y0), (x1, y1), (x2, y2) = path(svg, "path")
     assert (x2 - x1) == pytest.approx(2 * (x1 - x0), abs=0.2)
     assert (y1 - y2) == pytest.approx(2 * (y0 - y1), abs=0.2)
@@ -31,7 +32,9 @@ def test_a_curve_is_straight_where_its_numbers_are() -> None:
 
 
 def test_logarithmic_axes_space_decades_evenly() -> None:
-    svg = curves([Curve("a", [(1.0, 10.0), (10.0, 1.0), (100.0, 0.1), (-1.0, 3.0)])], "x", "y", "t", log="xy")
+    svg = curves(
+        Curves([Curve("a", [(1.0, 10.0), (10.0, 1.0), (100.0, 0.1), (-1.0, 3.0)])], "x", "y", "t", log="xy")
+    )
     points = path(svg, "path")
     assert len(points) == 3  # what has no logarithm is left out
     steps = [b[0] - a[0] for a, b in pairwise(points)]
@@ -41,7 +44,9 @@ def test_logarithmic_axes_space_decades_evenly() -> None:
 
 
 def test_a_band_runs_from_low_to_high() -> None:
-    svg = curves([Curve("a", [(0.0, 1.0), (1.0, 2.0)], low=[0.0, 1.0], high=[2.0, 3.0])], "x", "y", "t")
+    svg = curves(
+        Curves([Curve("a", [(0.0, 1.0), (1.0, 2.0)], low=[0.0, 1.0], high=[2.0, 3.0])], "x", "y", "t")
+    )
     line, band = path(svg, "path"), path(svg, "spread")
     assert len(band) == 4
     assert band[0][1] + band[3][1] == pytest.approx(2 * line[0][1], abs=0.2)
@@ -51,7 +56,7 @@ def test_a_band_runs_from_low_to_high() -> None:
 
 def test_a_box_has_its_quartiles_and_marks() -> None:
     values = [0.0, 1.0, 2.0, 3.0, 4.0, 100.0]
-    svg = boxes([Box("a", values, [2.5, math.nan])], "up", "t", marks=["theory", "other"])
+    svg = boxes(Boxes([Box("a", values, [2.5, math.nan])], "up", "t", marks=["theory", "other"]))
     (box,), (median,), (whisker,) = (attributes(svg, kind) for kind in ("box", "median", "bar"))
     grid = {float(e["y1"]) for e in attributes(svg, "zero")}
     zero = grid.pop()
@@ -65,7 +70,7 @@ def test_a_box_has_its_quartiles_and_marks() -> None:
 
 
 def test_bars_start_at_zero_and_carry_intervals() -> None:
-    svg = bars([BarGroup("up", [2.0, -1.0], [1.0, -2.0], [3.0, 0.0])], ["one", "two"], "y", "t")
+    svg = bars(Bars([BarGroup("up", [2.0, -1.0], [1.0, -2.0], [3.0, 0.0])], ["one", "two"], "y", "t"))
     zero = float(attributes(svg, "zero")[0]["y1"])
     first, second = ((float(e["y"]), float(e["height"])) for e in attributes(svg, "mark") if "height" in e)
     assert first[0] + first[1] == pytest.approx(zero, abs=0.15)
@@ -79,13 +84,13 @@ def test_bars_start_at_zero_and_carry_intervals() -> None:
 def test_long_names_are_slanted_and_escaped() -> None:
     many = [Box(f"a rather long name <{n}>", [1.0, 2.0]) for n in range(12)]
     turned = 'class="name" [^>]*rotate'
-    assert len(re.findall(turned, boxes(many, "y", "t"))) == 12
-    assert "<0>" not in boxes(many, "y", "t")
-    assert not re.findall(turned, boxes(many[:1], "y", "t"))
+    assert len(re.findall(turned, boxes(Boxes(many, "y", "t")))) == 12
+    assert "<0>" not in boxes(Boxes(many, "y", "t"))
+    assert not re.findall(turned, boxes(Boxes(many[:1], "y", "t")))
 
 
 @pytest.mark.parametrize("length", [10, 20, 40])
 def test_no_name_begins_outside_the_picture(length: int) -> None:
-    svg = boxes([Box("m" * length, [1.0, 2.0]) for _ in range(12)], "y", "t")
+    svg = boxes(Boxes([Box("m" * length, [1.0, 2.0]) for _ in range(12)], "y", "t"))
     for slant, x in re.findall(r'class="name" [^>]*rotate\(-(\d+) ([\d.]+)', svg):
         assert float(x) - 7 * length * math.cos(math.radians(float(slant))) > -1e-6

@@ -8,9 +8,10 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from heedful.reports.charts import panels
-from heedful.reports.charts.curves_boxes_bars import Curve, curves
-from heedful.reports.charts.forest_scatter import Axis, Line, Series, axis, forest, scatter
+from heedful.core.charts import BandCurve, BandCurves, Curve, Curves, Forest, Line, Scatter, Series
+from heedful.reports.charts.curves_boxes_bars import curves
+from heedful.reports.charts.forest_scatter import Axis, axis, forest, scatter
+from heedful.reports.charts.panels import band_curves
 
 
 def circles(svg: str) -> list[tuple[float, float]]:
@@ -30,12 +31,14 @@ def test_an_axis_is_linear_and_its_ticks_are_round() -> None:
 
 def test_forest_rows_stand_in_order_at_their_values() -> None:
     lines = [Line("a", 0.1, 0.0, 0.2, 0.05), Line("b", 0.3), Line("c", math.nan)]
-    found = circles(forest(lines, "tau", "three"))
+    found = circles(forest(Forest(lines, "tau", "three")))
     assert len(found) == 2  # not a number: not drawn
     assert found[0][0] < found[1][0]
     assert found[0][1] < found[1][1]
     bars = [
-        e for e in ET.fromstring(forest(lines, "tau", "three")).iter("line") if e.attrib["class"] == "bar"
+        e
+        for e in ET.fromstring(forest(Forest(lines, "tau", "three"))).iter("line")
+        if e.attrib["class"] == "bar"
     ]
     assert len(bars) == 1
     middle = (float(bars[0].attrib["x1"]) + float(bars[0].attrib["x2"])) / 2
@@ -43,21 +46,21 @@ def test_forest_rows_stand_in_order_at_their_values() -> None:
 
 
 def test_scatter_keeps_up_up() -> None:
-    low, high = circles(scatter([Series("s", [(0.1, 0.1), (0.2, 0.9)])], "x", "y", "two"))
+    low, high = circles(scatter(Scatter([Series("s", [(0.1, 0.1), (0.2, 0.9)])], "x", "y", "two")))
     assert low[0] < high[0]
     assert low[1] > high[1]
 
 
 def test_a_path_joins_only_what_is_asked_and_finite() -> None:
     points = [(0.0, 1.0), (1.0, math.inf), (2.0, 3.0)]
-    svg = scatter([Series("a", points, joined=True), Series("b", points)], "x", "y", "paths")
+    svg = scatter(Scatter([Series("a", points, joined=True), Series("b", points)], "x", "y", "paths"))
     paths = list(ET.fromstring(svg).iter("polyline"))
     assert len(paths) == 1
     assert len(paths[0].attrib["points"].split()) == 2
 
 
 def test_names_are_escaped() -> None:
-    svg = forest([Line("<script>x</script>", 1.0)], "<u>", "</title><script>")
+    svg = forest(Forest([Line("<script>x</script>", 1.0)], "<u>", "</title><script>"))
     assert "<script>" not in svg
     assert "<u>" not in svg
     ET.fromstring(svg)
@@ -65,18 +68,20 @@ def test_names_are_escaped() -> None:
 
 def test_ticks_of_a_logarithmic_axis_are_never_zero() -> None:
     """Errors at the rounding of float64: 1e-16 is a power of ten like any other."""
-    svg = curves([Curve("a", [(1.0, 1e-16), (2.0, 1e-13), (3.0, 1e-10)])], "x", "y", "t", log="y")
+    svg = curves(Curves([Curve("a", [(1.0, 1e-16), (2.0, 1e-13), (3.0, 1e-10)])], "x", "y", "t", log="y"))
     written = re.findall(r'text-anchor="end">([^<]*)<', svg)
     assert "0" not in written
     assert "1e−16" in written
-    straight = scatter([Series("a", [(0.1, 0.0), (0.3, 0.2)])], "x", "y", "t")  # 0.1 + 0.2 - 0.3 is none
+    straight = scatter(
+        Scatter([Series("a", [(0.1, 0.0), (0.3, 0.2)])], "x", "y", "t")
+    )  # 0.1 + 0.2 - 0.3 is none
     assert "0" in re.findall(r'text-anchor="end">([^<]*)<', straight)
 
 
 def test_small_curves_have_the_ends_of_both_axes() -> None:
     """The least and the most value stand level with their points, left of each row; 0 and 100 % below."""
-    drawn = [panels.BandCurve(name, [(0.0, 2.0), (0.5, -1.5), (1.0, 0.25)]) for name in "abcde"]
-    root = ET.fromstring(panels.curves(drawn, "five", columns=4))
+    drawn = [BandCurve(name, [(0.0, 2.0), (0.5, -1.5), (1.0, 0.25)]) for name in "abcde"]
+    root = ET.fromstring(band_curves(BandCurves(drawn, "x", "y", "five", columns=4)))
     ends = [e for e in root.iter("text") if e.attrib.get("class") == "end"]
     said = [e.text for e in ends]
     assert said.count("0 %") == said.count("100 %") == 5

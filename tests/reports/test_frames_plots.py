@@ -16,7 +16,7 @@ from tests.reports import every
 from tests.reports.conftest import compare
 
 from heedful.core.errors import HeedfulError
-from heedful.core.lab_report import LabReport, Table
+from heedful.core.lab_report import LabReport, NumberTable
 from heedful.heads.ablation.importance_results import Drop, Importance, Unit
 
 PLOTTED: dict[str, Callable[[], Any]] = {
@@ -90,7 +90,7 @@ def test_a_lab_gives_its_claims_and_its_tables_by_title() -> None:
     assert list(claims["holds"]) == [True, False]
     assert list(claims["low"]) == [0.2, 0.5]  # an exact value has no width
     assert math.isnan(claims["against"][1])
-    table = Table("same", ("a", "b"), ((1, 2.5),))
+    table = NumberTable("same", ("a", "b"), ((1, 2.5),))
     named = LabReport("toy", "t", "c", (table, replace(table, rows=((3, 4.5),)))).to_frames()
     assert list(named) == ["same", "same (2)"]
     assert named["same (2)"]["b"].tolist() == [4.5]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
+from heedful.core.charts import Matrices, Matrix
 from heedful.reports.charts.export_svg import standalone
-from heedful.reports.charts.matrix import CELL, Matrix, matrices
+from heedful.reports.charts.matrix import CELL, matrices
 
 
 def test_cells_names_and_outlines() -> None:
     one = Matrix("a", [[0.0, 0.5, 1.0], [2.0, -1.0, 0.25]], ["x<y", "zz"], ["p", "q", "r & s"], [(1, 2)])
-    svg = matrices([one, Matrix("b", [[1.0]], ["u"], ["v"])], "two maps")
+    svg = matrices(Matrices([one, Matrix("b", [[1.0]], ["u"], ["v"])], "two maps"))
     assert re.findall(r'cell pos"[^>]*fill-opacity="([\d.]+)"', svg) == [
         "0.000",
         "0.500",
@@ -33,7 +34,7 @@ def test_cells_names_and_outlines() -> None:
 
 def test_everything_is_inside_the_picture() -> None:
     names = ["a long name", "b"]
-    svg = matrices([Matrix("m", [[1.0, 0.0], [0.0, 1.0]], names, names)] * 3, "three", across=2)
+    svg = matrices(Matrices([Matrix("m", [[1.0, 0.0], [0.0, 1.0]], names, names)] * 3, "three", across=2))
     width, height = map(float, re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)[0])
     for x, y in re.findall(r'<rect [^>]*?x="([\d.]+)" y="([\d.]+)"', svg):
         assert 0 <= float(x) <= width - CELL

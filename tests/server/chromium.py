@@ -3,6 +3,7 @@ request to anywhere else."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -35,7 +36,7 @@ class Visit:
         if not request.url.startswith((self.address, "data:", "blob:")):
             self.told.append(f"asked {request.url}")
 
-    def see(self, where: str, text: str | None = None) -> None:
+    def see(self, where: str, text: str | re.Pattern[str] | None = None) -> None:
         """Wait until it is there, with the text."""
         found = self.tab.locator(where)
         if text is None:

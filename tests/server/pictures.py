@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -34,6 +33,7 @@ def taken(visit: Open, folder: Path, lm: str = "zoo:lm", feature: int | None = N
         ("attention", attention),
     ):
         yield kept(picture(visit), folder / f"serve-{name}.png")
+    yield kept(generating(visit, lm), folder / "serve-generate.png")
     yield kept(features(visit, lm, feature), folder / "serve-features.png")
 
 
@@ -60,38 +60,38 @@ def kept(page: Visit, path: Path) -> Path:
     return path
 
 
-def weighed(visit: Open, **options: object) -> Visit:
+def tested(visit: Open, **options: object) -> Visit:
     page = visit(f"#text={quote(TEXT)}", **options)
     page.see("#methods .method")
-    found = page.tab.get_by_role("button", name=re.compile("^(Run all and weigh|Weigh)"))
+    found = page.tab.locator("#test button")
     if found.count():
         found.first.click()
-    page.see("#verdict .heed")
+    page.see("#verdict .sentences", "andom")
     page.gone(".job")
     return page
 
 
 def methods(visit: Open) -> Visit:
-    page = weighed(visit, viewport={"width": 1100, "height": 1480})
+    page = tested(visit, viewport={"width": 1100, "height": 1480})
     page.tab.evaluate("scrollTo(0, 0)")
     return page
 
 
 def dark(visit: Open) -> Visit:
-    page = weighed(visit, viewport=WIDE, color_scheme="dark")
-    page.tab.locator("#jump button", has_text="Evidence").click()
+    page = tested(visit, viewport=WIDE, color_scheme="dark")
+    turned(page, "Evidence")
     return page
 
 
 def narrow(visit: Open) -> Visit:
-    page = weighed(visit, viewport=NARROW, device_scale_factor=1.5)
+    page = tested(visit, viewport=NARROW, device_scale_factor=1.5)
     page.tab.evaluate("scrollTo(0, 0)")
     return page
 
 
 def trying(visit: Open) -> Visit:
-    page = visit(f"#text={quote(TEXT)}", viewport={"width": 1100, "height": 1010})
-    page.see("#methods .method")
+    page = visit(f"#text={quote(TEXT)}&tab=try", viewport={"width": 1100, "height": 1010})
+    page.see("#try .word")
     page.tab.locator("#try .word", has_text="great").click()
     page.tab.locator("#try .tools button", has_text="Delete").click()
     page.see("#try .compared")
@@ -100,35 +100,52 @@ def trying(visit: Open) -> Visit:
     page.tab.locator("#try input.new").fill("terrible")
     page.tab.locator("#try .tools button", has_text="Replace").click()
     page.see("#try .version .said", "terrible")
-    page.tab.locator("#jump button", has_text="Try it").click()
+    turned(page, "Try it")
     return page
 
 
 def attention(visit: Open) -> Visit:
-    page = visit(f"#text={quote(TEXT)}", viewport=WIDE)
-    page.see("#methods .method")
+    page = visit(f"#text={quote(TEXT)}&tab=attention", viewport=WIDE)
+    page.see("#attention button")
     page.tab.get_by_role("button", name="Show every head").click()
     page.see("#attention .views canvas")
-    page.tab.locator("#jump button", has_text="Attention").click()
+    turned(page, "Attention")
     return page
 
 
 def features(visit: Open, lm: str, feature: int | None) -> Visit:
     size = {"width": 1100, "height": 1560}
-    page = visit(f"#text={quote(PROMPT)}&model={quote(lm)}&strength=2", viewport=size)
-    page.see("#methods .method")
-    page.tab.locator("#features").scroll_into_view_if_needed()
+    page = visit(f"#text={quote(PROMPT)}&model={quote(lm)}&strength=2&tab=features", viewport=size)
     page.see("#features .fires table")
+    page.gone("#features .naming .job")
     if feature is None:
         page.tab.locator("#features .fires tbody button").first.click()
     else:
         page.tab.locator("#features input[type=number]").fill(str(feature))
         page.tab.locator("#features").get_by_role("button", name="Open", exact=True).click()
     page.see("#features .sides.next .bars")
+    page.see("#features .limit", "breaks")
     page.tab.get_by_role("button", name="Write 40 tokens").click()
     page.see("#features .written .said")
-    page.tab.locator("#jump button", has_text="Features").click()
+    turned(page, "Features")
     return page
+
+
+def generating(visit: Open, lm: str) -> Visit:
+    size = {"width": 1100, "height": 1200}
+    page = visit(f"#text={quote(PROMPT)}&model={quote(lm)}&tab=generate", viewport=size)
+    page.tab.get_by_role("button", name="Continue the text").click()
+    page.see("#generate table.matrix")
+    page.tab.locator("#generate .token").nth(3).click()
+    page.see("#generate .why .alternatives")
+    turned(page, "Generate")
+    return page
+
+
+def turned(page: Visit, tab: str) -> None:
+    """At one of its tabs, which is at the top of the picture."""
+    page.tab.get_by_role("tab", name=tab).click()
+    page.tab.evaluate("document.getElementById('tabs').scrollIntoView({ block: 'start' })")
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ async def one(http: httpx.AsyncClient, draw: random.Random, number: int, tally: 
 
 async def job(http: httpx.AsyncClient, ask: dict[str, Any], tally: Tally) -> None:
     """Started, and listened to until it ends."""
-    request = ask | {"methods": ["occlusion", "grad-l2"], "weigh": False}
+    request = ask | {"methods": ["occlusion", "grad-l2"], "test": False}
     begun = await http.post("/api/jobs/explain", json=request)
     tally.jobs += 1
     if begun.status_code != 202:

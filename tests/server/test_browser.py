@@ -24,11 +24,26 @@ def visit(address: str) -> Iterator[Callable[..., Visit]]:
         yield found
 
 
-def opened(visit: Callable[..., Visit], text: str = TEXT, more: str = "", **options: Any) -> Visit:
-    """The page with a text in its address."""
+def opened(
+    visit: Callable[..., Visit], text: str = TEXT, more: str = "", tab: str = "Methods", **options: Any
+) -> Visit:
+    """The page with a text in its address, at one of its tabs."""
     page = visit(f"#text={quote(text)}{more}", **options)
-    page.see("#methods .method")
+    page.see("#verdict .text")
+    turned(page, tab)
     return page
+
+
+def turned(page: Visit, tab: str) -> None:
+    page.tab.get_by_role("tab", name=tab).click()
+    assert page.tab.get_by_role("tabpanel").count() == 1
+
+
+def tested(page: Visit) -> None:
+    """The methods are tested by the button of the first screen."""
+    page.tab.locator("#test").get_by_role("button", name=re.compile("^Test the methods on this text")).click()
+    page.see("#verdict .sentences", re.compile("Better than random here|Tested against|random orders here"))
+    page.gone("#test .job")
 
 
 def test_typing_asks_the_model(visit: Callable[..., Visit], model: Any) -> None:
@@ -62,15 +77,81 @@ def test_an_expensive_method_waits_for_a_click_and_survives_a_reload(visit: Call
     page.see(f"#methods .method:not(.waits) .name:text-is('{EXPENSIVE}')")
 
 
-def test_methods_are_weighed(visit: Callable[..., Visit]) -> None:
-    page = opened(visit)
-    page.see("#evidence button", "Weigh the methods above")
-    page.tab.get_by_role("button", name=re.compile("^(Run all and weigh|Weigh)")).first.click()
-    page.see("#verdict .heed", "Which to trust here?")
+def test_methods_are_tested(visit: Callable[..., Visit]) -> None:
+    page = opened(visit, tab="Evidence")
+    page.see("#evidence button", "Test the methods on this text")
+    page.see("#verdict .sentences", "Masking one word at a time")
+    tested(page)
+    page.see("#verdict .heed", "Which method to use on this model")
     page.see("#evidence table")
     assert page.tab.locator("#evidence svg.plot").count() >= 1
-    assert page.tab.locator("#evidence section.what-if").count() == 1
+    assert page.tab.locator("#test button").count() == 0
+    turned(page, "Methods")
+    page.tab.locator("#methods summary", has_text="Claimed and measured").click()
+    page.see("#methods .words table")
+    turned(page, "How it was made")
     page.see("#made .code pre", "heedful explain")
+
+
+def test_the_picker_shades_the_text_and_is_in_the_address(visit: Callable[..., Visit]) -> None:
+    page = opened(visit)
+    assert page.tab.locator("#verdict .choice > input").first.is_checked()  # occlusion
+    page.tab.locator("#verdict .choice > label", has_text="grad-x-input").click()
+    assert "shade=grad-x-input" in page.tab.url
+    shown = "#verdict .choice > input:checked + label"
+    page.tab.reload()
+    page.see(shown, "grad-x-input")
+    turned(page, "Try it")
+    select = page.tab.locator("#try select").first
+    assert select.input_value() == "grad-x-input"
+    select.select_option("occlusion")
+    page.see(shown, "occlusion")
+
+
+def test_tabs_by_keyboard_and_by_address(visit: Callable[..., Visit], tiny: Any) -> None:
+    page = opened(visit, "the cat sat on the mat", f"&model={quote(tiny.name)}")
+    names = page.tab.get_by_role("tab").all_inner_texts()
+    order = ["Methods", "Evidence", "Try it", "Generate", "Attention", "Features", "How it was made"]
+    assert names == order
+    for name in [*order[1:], order[0]]:
+        page.tab.keyboard.press("ArrowRight")
+        assert page.focus() == name
+        assert page.tab.get_by_role("tab", selected=True).inner_text() == name
+    page.tab.keyboard.press("End")
+    assert page.focus() == "How it was made"
+    page.tab.keyboard.press("ArrowLeft")
+    page.tab.reload()
+    page.see("#features:not([hidden])")
+    other = opened(visit, TEXT, "&tab=features&model=zoo:sentiment")  # has no features: the first tab
+    assert "Features" not in other.tab.get_by_role("tab").all_inner_texts()
+    other.see("#methods .method")
+
+
+def test_a_slow_model_gives_its_prediction_first(visit: Callable[..., Visit]) -> None:
+    """An answer that took long is preceded, the next time, by the prediction alone."""
+    page = visit()
+    asked: list[Any] = []
+
+    def late(route: Any) -> None:
+        asked.append(route.request.post_data_json)
+        if route.request.post_data_json["methods"] == []:
+            route.continue_()
+        elif len(asked) == 1:
+            page.tab.wait_for_timeout(700)
+            route.continue_()
+        else:
+            held.append(route)
+
+    held: list[Any] = []
+    page.tab.route("**/api/look", late)
+    page.tab.fill("#text-input", TEXT)
+    page.see("#methods .method")
+    page.tab.fill("#text-input", "what an awful, dull film")
+    page.see("#answer .verdict", "negative")  # before the methods
+    assert held
+    assert "awful" not in page.tab.inner_text("#verdict")
+    held.pop().continue_()
+    page.see("#verdict .text", "awful")
 
 
 @pytest.fixture
@@ -109,7 +190,7 @@ def test_choosing_methods(visit: Callable[..., Visit]) -> None:
 
 
 def test_trying_words(visit: Callable[..., Visit], client: Any) -> None:
-    page = opened(visit)
+    page = opened(visit, tab="Try it")
     page.tab.locator("#try .word", has_text="not").click()
     page.tab.locator("#try .tools button", has_text="Delete").click()
     ask = {"model": "zoo:sentiment", "text": TEXT, "edits": [{"word": 8}], "operator": "delete"}
@@ -121,7 +202,7 @@ def test_trying_words(visit: Callable[..., Visit], client: Any) -> None:
     page.tab.locator("#try input.new").fill("awful")
     page.tab.locator("#try .tools button", has_text="Replace").click()
     page.see("#try .version .said", "service is awful")
-    page.see("#try .apart", "B less A")
+    page.see("#try .apart", "B minus A")
     page.tab.reload()  # all of it is in the address
     page.see("#try .version .said", "service is awful")
     page.see("#try .version h3", "Version A")
@@ -131,14 +212,14 @@ def test_trying_words(visit: Callable[..., Visit], client: Any) -> None:
 
 def test_every_word_keeps_its_way(visit: Callable[..., Visit], client: Any) -> None:
     """Masking one word leaves another deleted, in what is shown, in the number, and after a reload."""
-    page = opened(visit)
+    page = opened(visit, tab="Try it")
     page.tab.locator("#try .word", has_text="great").click()
     page.tab.locator("#try .tools button", has_text="Mask").click()
     page.see("#try .compared")
-    page.gone("#try .compared td:has-text('claimed under')")  # as the methods did it
+    page.gone("#try .compared td:has-text('claimed for')")  # as the methods did it
     page.tab.locator("#try .word", has_text="not").click()
     page.tab.locator("#try .tools button", has_text="Delete").click()
-    page.see("#try .compared td", "claimed under mask, tried under delete and mask")
+    page.see("#try .compared td", "claimed for mask, tried with delete and mask")
     edits = [{"word": 3, "operator": "mask"}, {"word": 8, "operator": "delete"}]
     own = client.post("/api/try", json={"model": "zoo:sentiment", "text": TEXT, "edits": edits}).json()
     told = f"{own['after'] - own['before']:+.3f}".replace("-", "−")
@@ -154,7 +235,7 @@ def test_a_link_cannot_tell_a_result(visit: Callable[..., Visit], client: Any) -
         '{"text":"FAKE","prediction":[{"label":"FAKE","shown":"99 %","share":1}],"after":9,'
         '"target":"positive","explained":"FAKE","edits":{"0":{"by":"awful"}}}'
     )
-    page = opened(visit, TEXT, f"&a={quote(fake)}")
+    page = opened(visit, TEXT, f"&a={quote(fake)}", "Try it")
     page.see("#try .version .said", "awful")
     own = client.post(
         "/api/try", json={"model": "zoo:sentiment", "text": "FAKE", "edits": [{"word": 0, "by": "awful"}]}
@@ -170,11 +251,13 @@ def test_a_link_cannot_tell_a_result(visit: Callable[..., Visit], client: Any) -
         '{"text":1,"edits":{}}',
         '{"text":"a","edits":{"0":7}}',
     ):
-        opened(visit, TEXT, f"&a={quote(broken)}").see("#try .word")  # an error on the page fails the test
+        opened(visit, TEXT, f"&a={quote(broken)}", "Try it").see(
+            "#try .word"
+        )  # an error on the page fails the test
 
 
 def test_a_link_to_a_model_that_is_not_here(visit: Callable[..., Visit]) -> None:
-    page = opened(visit, TEXT, "&model=zoo:elsewhere&target=other")
+    page = opened(visit, TEXT, "&model=zoo:elsewhere&target=other", "Try it")
     page.see("#problem", "zoo:elsewhere is not served here: what you see is the answer of zoo:sentiment")
     page.tab.fill("#text-input", "another text")
     page.see("#try .word:has-text('another')")
@@ -191,7 +274,7 @@ def held_back(page: Visit, place: str) -> list[Any]:
 
 def test_a_click_is_not_lost_to_an_answer(visit: Callable[..., Visit]) -> None:
     """What comes while a button is pressed is drawn when it is let go."""
-    page = opened(visit)
+    page = opened(visit, tab="Try it")
     held = held_back(page, "**/api/try")
     page.tab.locator("#try .word", has_text="not").click()
     page.tab.locator("#try .tools button", has_text="Delete").click()
@@ -208,7 +291,7 @@ def test_a_click_is_not_lost_to_an_answer(visit: Callable[..., Visit]) -> None:
 
 def test_what_is_put_back_stays_away(visit: Callable[..., Visit]) -> None:
     """The answer about a change that was put back meanwhile is not shown."""
-    page = opened(visit)
+    page = opened(visit, tab="Try it")
     held = held_back(page, "**/api/try")
     page.tab.locator("#try .word", has_text="not").click()
     page.tab.locator("#try .tools button", has_text="Delete").click()
@@ -220,7 +303,7 @@ def test_what_is_put_back_stays_away(visit: Callable[..., Visit]) -> None:
 
 def test_a_reload_at_once_loses_nothing(visit: Callable[..., Visit]) -> None:
     """The address is written when something is done, not later."""
-    page = opened(visit)
+    page = opened(visit, tab="Try it")
     page.tab.evaluate(
         "document.querySelector('#try .word[data-word=\"8\"]').click();"
         "[...document.querySelectorAll('#try .tools button')].find(b => b.textContent === 'Delete').click();"
@@ -232,7 +315,7 @@ def test_a_reload_at_once_loses_nothing(visit: Callable[..., Visit]) -> None:
 
 
 def test_attention(visit: Callable[..., Visit]) -> None:
-    page = opened(visit)
+    page = opened(visit, tab="Attention")
     page.tab.get_by_role("button", name="Show every head").click()
     page.see("#attention .views canvas")
     page.tab.locator("#attention .tab", has_text="Matrix").click()
@@ -242,31 +325,88 @@ def test_attention(visit: Callable[..., Visit]) -> None:
     page.see("#attention .matrix canvas")
     page.tab.fill("#text-input", "another text altogether")
     page.see("#attention", "The text has changed")
+    page.tab.get_by_role("button", name="Show every head").click()
+    turned(page, "Methods")  # it is drawn when its tab is opened again
+    page.tab.wait_for_timeout(1500)
+    turned(page, "Attention")
+    page.see("#attention .matrix canvas")
+    assert page.tab.locator("#attention .matrix canvas").bounding_box()["width"] > 50
 
 
 def test_features_and_steering(visit: Callable[..., Visit], tiny: Any) -> None:
-    page = opened(visit, "the cat sat on the mat", f"&model={quote(tiny.name)}")
-    page.tab.locator("#features").scroll_into_view_if_needed()
+    page = opened(visit, "the cat sat on the mat", f"&model={quote(tiny.name)}", "Features")
     page.tab.locator("#features .fires tbody button").first.click()
     page.see("#features .sides.next .bars")
     before = page.tab.locator("#features .sides.next > div").nth(1).inner_text()
+    page.see("#features .limit", "breaks")
     slider = page.tab.locator("#strength")
+    most = float(slider.get_attribute("max"))
+    assert 0 < most <= 10
     slider.focus()
-    for _ in range(30):
+    for _ in range(50):
         page.tab.keyboard.press("ArrowRight")
-    page.see("#features .slide output", "8.5 ×")
+    page.see("#features .slide output", f"{most:g} ×")  # no further than where text breaks
     steered = "document.querySelectorAll('#features .sides.next > div')[1].innerText"
     page.tab.wait_for_function(f"before => {steered} !== before", arg=before)
     page.tab.get_by_role("button", name="Write 40 tokens").click()
     page.see("#features .written .said", "the cat sat on the mat")
-    page.tab.get_by_role("button", name="What does it fire on").click()
+    page.tab.get_by_role("button", name="What is it active on").click()
     page.see("#features .feature .examples")
+
+
+def test_features_have_names(visit: Callable[..., Visit], tiny: Any, server_state: Any) -> None:
+    page = opened(visit, "a dog ran to the house", f"&model={quote(tiny.name)}", "Features")
+    page.see("#features .fires tbody .name-cell")
+    page.gone("#features .naming .job")
+    names = server_state.dictionary(server_state.models.get(tiny.name)).names
+    known = {number: name for number, name in names.items() if name}
+    assert known
+    cells = page.tab.locator("#features .name-cell")
+    shown = {int(cell.get_attribute("data-name")): cell.inner_text() for cell in cells.all()}
+    assert shown
+    assert all(text == (names[number] or "–") for number, text in shown.items())
+    number = next(number for number in shown if number in known)
+    page.tab.get_by_role("button", name=f"Open feature {number}", exact=True).click()
+    page.see("#features .feature-name", f"Feature {number}: {known[number]}")
+
+
+def test_generating_and_why(visit: Callable[..., Visit], tiny: Any) -> None:
+    page = opened(visit, "the cat sat on the mat", f"&model={quote(tiny.name)}", "Generate")
+    page.tab.locator("#generate input[type=number]").fill("5")
+    page.tab.get_by_role("button", name="Continue the text").click()
+    page.see("#generate table.matrix")
+    assert page.tab.locator("#generate .token").count() == 5
+    assert page.tab.locator("#generate .matrix tbody tr").count() == 5
+    page.see("#generate .token small", re.compile(r"%"))
+    page.tab.locator("#generate .token").nth(2).click()
+    page.see("#generate .why .sentences", "one word at a time")
+    page.see("#generate .why h3", "Token 3 of 5")
+    assert page.tab.locator("#generate tr.chosen").count() == 1
+    page.tab.reload()  # the address has the text, the job and the token
+    page.see("#generate .why h3", "Token 3 of 5")
+    page.see("#generate .why .sentences")
+    page.tab.locator("#generate .matrix tbody button").nth(3).press("Enter")
+    page.see("#generate .why h3", "Token 4 of 5")
+    page.see("#generate .why .sentences")
+    page.tab.get_by_role("button", name="Open this token in the other tabs").click()
+    page.see("#methods .method")
+    assert page.tab.input_value("#text-input").startswith("the cat sat on the mat")
+    turned(page, "Generate")
+    assert page.tab.locator("#generate .token").count() == 0
+
+
+@pytest.mark.usefixtures("endless_jobs")
+def test_generating_is_cancelled(visit: Callable[..., Visit], tiny: Any) -> None:
+    page = opened(visit, "the cat sat on the mat", f"&model={quote(tiny.name)}", "Generate")
+    page.tab.get_by_role("button", name="Continue the text").click()
+    page.tab.locator("#generate .job button").click()
+    page.see("#generate", "Cancelled")
 
 
 def test_runs_are_browsed(visit: Callable[..., Visit], client: Any, server_state: Any) -> None:
     from tests.server.serving import finished
 
-    ask = {"model": "zoo:sentiment", "text": "a run to find again", "methods": ["grad-l2"], "weigh": False}
+    ask = {"model": "zoo:sentiment", "text": "a run to find again", "methods": ["grad-l2"], "test": False}
     job = finished(client, client.post("/api/jobs/explain", json=ask).json())
     page = visit()
     page.tab.get_by_role("button", name="Runs").click()
@@ -321,11 +461,13 @@ def test_copied_python_runs(visit: Callable[..., Visit], tmp_path: Any, monkeypa
 
 def test_hostile_text_is_shown(visit: Callable[..., Visit]) -> None:
     evil = "<img src=x onerror=hacked=1></script><script>hacked=1</script> \"'& שלום"
-    page = opened(visit, evil)
+    page = opened(visit, evil, tab="Try it")
     page.tab.locator("#try .word").first.click()
     page.tab.locator("#try .tools button", has_text="Delete").click()
     page.see("#try .compared")
     assert page.tab.evaluate("typeof hacked") == "undefined"
+    assert "<img src=x" in page.tab.inner_text("#verdict")
+    turned(page, "Methods")
     assert "<img src=x" in page.tab.inner_text("#methods")
 
 
@@ -337,16 +479,21 @@ def test_by_keyboard_alone(visit: Callable[..., Visit]) -> None:
     press("Enter")
     page.tab.keyboard.type(TEXT)
     page.see("#methods .method")
-    page.tab_to("Weigh the methods above", "Run all and weigh them")
+    page.tab_to("Test the methods on this text")
     press("Enter")
-    page.see("#verdict .heed")
+    page.see("#verdict .sentences", "andom")
+    page.gone("#test .job")
+    page.tab_to("Methods")
+    for _ in range(2):
+        press("ArrowRight")
+    assert page.focus() == "Try it"
     page.tab_to("the")  # the first word: a toolbar is one stop, its words are reached by arrows
     for _ in range(3):
         press("ArrowRight")
     assert page.focus() == "great"
     press("Delete")
     page.see("#try .compared .actual")
-    assert page.focus().startswith("great, taken out")
+    assert page.focus().startswith("great, removed")
     press("m")
     page.see("#try .word.changed")
     press("r")
@@ -374,14 +521,17 @@ def test_both_colours(visit: Callable[..., Visit], scheme: str) -> None:
 def test_narrow_and_zoomed(visit: Callable[..., Visit], width: int, scale: int) -> None:
     """390 pixels; 1200 pixels at 200 %, which is 600; and the 320 of WCAG's reflow."""
     page = opened(visit, viewport={"width": width, "height": 800}, device_scale_factor=scale)
-    page.tab.get_by_role("button", name=re.compile("^(Run all and weigh|Weigh)")).first.click()
-    page.see("#verdict .heed")
+    tested(page)
+    for tab in ("Evidence", "Attention", "How it was made", "Methods", "Try it"):
+        turned(page, tab)
+        assert page.tab.evaluate("document.documentElement.scrollWidth") <= width, tab
     page.tab.locator("#try .word", has_text="great").click()
     page.tab.locator("#try .tools button", has_text="Delete").click()
     page.see("#try .compared")
     assert page.tab.evaluate("document.documentElement.scrollWidth") <= width
     small = page.tab.evaluate(
-        "[...document.querySelectorAll('button, select, input:not([type=checkbox])')].filter(e => "
+        "[...document.querySelectorAll('button, select, input')].filter(e => "
+        "!['checkbox', 'radio'].includes(e.type) && "
         "e.offsetParent && e.getBoundingClientRect().height < 16).map(e => e.outerHTML.slice(0, 80))"
     )
     assert small == []
@@ -390,13 +540,16 @@ def test_narrow_and_zoomed(visit: Callable[..., Visit], width: int, scale: int) 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious(visit: Callable[..., Visit], scheme: str) -> None:
     page = opened(visit, TEXT, color_scheme=scheme)
-    page.tab.get_by_role("button", name=re.compile("^(Run all and weigh|Weigh)")).first.click()
-    page.see("#verdict .heed")
+    tested(page)
+    page.tab.locator("details.choose summary").click()
+    assert page.serious() == []
+    turned(page, "Try it")
     page.tab.locator("#try .word", has_text="great").click()
     page.tab.locator("#try .tools button", has_text="Delete").click()
     page.see("#try .compared")
-    page.tab.locator("details.choose summary").click()
-    assert page.serious() == []
+    for tab in ("Try it", "Evidence", "How it was made"):
+        turned(page, tab)
+        assert page.serious() == [], tab
     page.tab.get_by_role("button", name="Runs").click()
     page.see(".runs-list table")
     assert page.serious() == []
@@ -408,14 +561,26 @@ def test_axe_finds_nothing_serious(visit: Callable[..., Visit], scheme: str) -> 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious_inside(visit: Callable[..., Visit], tiny: Any, scheme: str) -> None:
-    """Attention, a feature and its steering."""
-    page = opened(visit, "the cat sat on the mat", f"&model={quote(tiny.name)}", color_scheme=scheme)
+    """Attention, what is written, a feature and its steering."""
+    page = opened(
+        visit, "the cat sat on the mat", f"&model={quote(tiny.name)}", "Attention", color_scheme=scheme
+    )
     page.tab.get_by_role("button", name="Show every head").click()
     page.see("#attention .views canvas")
-    page.tab.locator("#features").scroll_into_view_if_needed()
+    page.tab.wait_for_timeout(400)  # as long as colours take
+    assert page.serious() == []
+    turned(page, "Generate")
+    page.tab.get_by_role("button", name="Continue the text").click()
+    page.see("#generate table.matrix")
+    page.tab.locator("#generate .token").first.click()
+    page.see("#generate .why .sentences")
+    page.tab.wait_for_timeout(400)
+    assert page.serious() == []
+    turned(page, "Features")
     page.tab.locator("#features .fires tbody button").first.click()
     page.see("#features .sides.next .bars")
-    page.tab.get_by_role("button", name="What does it fire on").click()
+    page.see("#features .limit", "breaks")
+    page.tab.get_by_role("button", name="What is it active on").click()
     page.see("#features .feature .examples")
-    page.tab.wait_for_timeout(400)  # as long as colours take
+    page.tab.wait_for_timeout(400)
     assert page.serious() == []

@@ -31,11 +31,10 @@ def test_looking_agrees_with_the_library(client: httpx.Client, model: Any) -> No
     assert found["prediction"][0]["label"] == label
     assert found["prediction"][0]["share"] == pytest.approx(share, abs=1e-6)
     assert [word["text"] for word in found["words"]] == [word.text for word in own["occlusion"].words()]
-    from heedful.reports import comparison_sections
+    from heedful.reports import comparison_parts, html
 
-    assert found["html"]["methods"] == comparison_sections.methods(
-        own, 2
-    )  # drawn by the report, from the same numbers
+    drawn = html.nodes_html([comparison_parts.methods(own)], 2)  # by the report, from the same numbers
+    assert found["html"]["methods"] == drawn
 
 
 @pytest.mark.usefixtures("little_time")
@@ -54,19 +53,21 @@ def test_dear_methods_wait_and_say_what_they_cost(client: httpx.Client, model: A
     assert "kernel-shap" not in found["html"]["methods"]
 
 
-def test_in_a_crowd_less_is_done_for_each(model: Any) -> None:
+def test_in_a_crowd_less_is_done_for_each(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Methods that ran as one typed wait for a click; the prediction and the trace are always there."""
     from heedful.server import live_explain
     from heedful.server.schemas import requests
 
+    monkeypatch.setattr(live_explain, "LIVE_SECONDS", 60.0)  # on a busy machine, too
     ask = requests.LiveRequest(**ASK, methods=["grad-l2", "occlusion"])
     alone = live_explain.explain_live(model, ask, live_explain.ExplanationCache(), waiting=0)
     crowd = live_explain.explain_live(model, ask, live_explain.ExplanationCache(), waiting=1_000_000)
     assert {cost.method: cost.state for cost in alone.methods}["grad-l2"] == "live"
+    assert {cost.method: cost.state for cost in alone.methods}["occlusion"] == "live"
     assert {cost.method: cost.state for cost in crowd.methods}["occlusion"] == "waits"
     assert crowd.prediction == alone.prediction
-    assert "agreement" in alone.html
-    assert "agreement" not in crowd.html
+    assert alone.html["agreement"]
+    assert not crowd.html["agreement"]
 
 
 def test_a_target_and_a_contrast(client: httpx.Client, model: Any, tiny: Any) -> None:
@@ -138,13 +139,17 @@ def test_a_text_in_many_windows_waits_for_a_click(model: Any) -> None:
 
     memory = live_explain.ExplanationCache()
     ask = requests.LiveRequest(model="zoo:sentiment", text="not bad at all " * 1300, long="window")
-    made, _ = live_explain.planned(model, ask, memory, weigh=False)
+    made, _ = live_explain.planned(model, ask, memory, test=False)
+
+    def seconds(of: Any) -> dict[str, float]:
+        return live_explain.expected_seconds(of, memory, ask.model)
+
     cheap = [entry.name for entry in made.chosen if entry.counts is None and entry.name != "random"]
     slow = replace(made, seconds_per_row=1.0)
-    assert live_explain.cheap(slow, {}) == ["random"]
+    assert live_explain.cheap(slow, {}, seconds(slow)) == ["random"]
     quick = replace(made, seconds_per_row=0.01 / len(made.pieces))
-    assert set(cheap) < set(live_explain.cheap(quick, {}))
-    crowded = live_explain.cheap(quick, {}, most=0.0)
+    assert set(cheap) < set(live_explain.cheap(quick, {}, seconds(quick)))
+    crowded = live_explain.cheap(quick, {}, seconds(quick), most=0.0)
     assert len(crowded) >= 2  # however many wait, one method does run
 
 
@@ -160,3 +165,60 @@ def test_the_page_names_capabilities_that_exist() -> None:
     named = re.findall(r'capabilities\.includes\("([^"]*)"\)', source)
     assert {"values", "attentions"} == set(named)
     assert set(named) <= set(CAPABILITIES)
+
+
+def test_faithful_methods_run_first(model: Any) -> None:
+    """What fits into the time is taken by preference, not by cost: occlusion first."""
+    from heedful.server import live_explain
+    from heedful.server.schemas import requests
+
+    memory = live_explain.ExplanationCache()
+    ask = requests.LiveRequest(**ASK)
+    made, _ = live_explain.planned(model, ask, memory)
+    names = [entry.name for entry in made.chosen]
+    assert names[:4] == list(live_explain.FAITHFUL_METHODS)
+    seconds = dict.fromkeys(names, 0.01)
+    assert live_explain.cheap(made, {}, seconds, 0.02)[:2] == ["occlusion", "integrated-gradients"]
+    one = live_explain.cheap(made, {}, seconds | {"occlusion": 9.0, "integrated-gradients": 9.0}, 0.011)
+    assert one[0] == "lime"
+    none = live_explain.cheap(made, {}, dict.fromkeys(names, 0.4) | {"lime": 0.3, "random": 0.0}, 0.2)
+    assert none == ["random", "lime"]  # none fits: the cheapest, and no second one
+
+
+def test_a_method_that_stops_early_costs_what_it_took_before(model: Any) -> None:
+    from heedful.server import live_explain
+    from heedful.server.schemas import requests
+
+    memory = live_explain.ExplanationCache()
+    ask = requests.LiveRequest(**ASK, methods=["integrated-gradients", "occlusion"])
+    made, _ = live_explain.planned(model, ask, memory)
+    before = live_explain.expected_seconds(made, memory, ask.model)
+    memory.add(ask.key, live_explain.run_some(made, ["integrated-gradients", "occlusion"], {}).attributions)
+    after = live_explain.expected_seconds(made, memory, ask.model)
+    ran = memory.rows(ask.model, "integrated-gradients")
+    least, most = made.rows["integrated-gradients"]
+    assert ran is not None
+    assert least <= ran < most
+    assert after["integrated-gradients"] == pytest.approx(
+        before["integrated-gradients"] * ran / (least * most) ** 0.5
+    )
+    assert after["occlusion"] == before["occlusion"]  # its model inputs are known
+
+
+def test_why_is_said_before_any_test(client: httpx.Client, model: Any) -> None:
+    """The effects that occlusion measured are facts; the sentence names the strongest with its own number."""
+    found = client.post("/api/look", json=ASK | {"methods": ["occlusion"]}).json()
+    words = heedful.explain(model, TEXT, ["occlusion"])["occlusion"].words()
+    top = max(words, key=lambda word: abs(word.score))
+    sentence = f"Masking one word at a time, “{top.text}” ({top.score:+.2f})".replace("-", "−")
+    assert sentence in found["html"]["verdict"]
+    other = client.post("/api/look", json=ASK | {"methods": ["grad-l2"], "seed": 7}).json()
+    assert "one word at a time" not in other["html"]["verdict"]
+    assert "no words are named" in other["html"]["verdict"]
+
+
+def test_no_method_gives_the_prediction_alone(client: httpx.Client) -> None:
+    """As the page asks of a slow model."""
+    found = client.post("/api/look", json=ASK | {"text": "nobody asked this before", "methods": []}).json()
+    assert found["prediction"]
+    assert [cost["method"] for cost in found["methods"]] == ["random"]

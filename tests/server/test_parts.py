@@ -139,7 +139,7 @@ def test_runs_open_in_the_page_again(
     asker: httpx.Client, rooms: app.ServerState, two: Any, talker: Any, kind: str
 ) -> None:
     ask = pair(two) if kind == "pair" else chat(talker)
-    begun = asker.post("/api/jobs/explain", json=ask | {"methods": ["grad-l2"], "weigh": False}).json()
+    begun = asker.post("/api/jobs/explain", json=ask | {"methods": ["grad-l2"], "test": False}).json()
     job = finished(asker, begun)
     assert job["state"] == "done", job["error"]
     stored = Comparison.load(rooms.runs.root / job["id"])

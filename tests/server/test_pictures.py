@@ -19,7 +19,7 @@ from heedful.models.zoo import resolve
 from heedful.server import app
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-NAMES = ("methods", "dark", "narrow", "try", "attention", "features")
+NAMES = ("methods", "dark", "narrow", "try", "attention", "generate", "features")
 
 
 @pytest.fixture(scope="module")

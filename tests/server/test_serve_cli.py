@@ -64,7 +64,7 @@ def test_without_a_folder_runs_go_when_it_stops(tmp_path: Path, end: signal.Sign
             assert server.stdout is not None
             with httpx.Client(base_url=server.stdout.readline().strip(), timeout=120) as client:
                 assert client.get("/api/runs").json()["temporary"] is True
-                ask = {"model": "zoo:sentiment", "text": "not bad", "methods": ["grad-l2"], "weigh": False}
+                ask = {"model": "zoo:sentiment", "text": "not bad", "methods": ["grad-l2"], "test": False}
                 job = finished(client, client.post("/api/jobs/explain", json=ask).json())
                 assert [run["name"] for run in client.get("/api/runs").json()["runs"]] == [job["id"]]
             (folder,) = temporary.glob("heedful-runs-*")

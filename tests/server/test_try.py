@@ -53,7 +53,7 @@ def test_a_replaced_word(client: httpx.Client, model: Any) -> None:
     ids = [i for i, word in zip(x.ids, x.words, strict=True) if word != 0]
     index = list(model.labels).index("positive")
     assert found["after"] == pytest.approx(float(model.logits(ids)[index]), abs=1e-5)
-    assert any("not of those that came" in note for note in found["notes"])
+    assert any("not about the new words" in note for note in found["notes"])
 
 
 @pytest.mark.parametrize("operator", ["delete", "mask", "swap", "unk", "pad", "mean"])

@@ -34,7 +34,8 @@ def test_an_explanation_is_stored_and_equals_the_library(
         np.testing.assert_allclose(stored[method].scores, own[method].scores, atol=1e-5)
     assert [e.method for e in stored.evidence] == [e.method for e in own.evidence]
     assert stored.verdict == own.verdict
-    assert "Which to trust here?" in job["result"]["html"]["verdict"]
+    assert job["result"]["tested"]
+    assert "random orders" in job["result"]["html"]["verdict"]
     again = client.get(f"/api/runs/{job['run']}").json()
     assert again["kind"] == "explanation"
     assert again["ask"]["text"] == text
@@ -46,7 +47,7 @@ def test_an_explanation_is_stored_and_equals_the_library(
 def test_a_job_is_there_after_a_reload_and_after_a_restart(
     client: httpx.Client, server_state: app.ServerState
 ) -> None:
-    begun = client.post("/api/jobs/explain", json=ASK | {"methods": ["grad-l2"], "weigh": False}).json()
+    begun = client.post("/api/jobs/explain", json=ASK | {"methods": ["grad-l2"], "test": False}).json()
     with httpx.Client(base_url=client.base_url) as other:  # another visit
         job = finished(other, begun)
     assert job["ask"]["text"] == TEXT
@@ -122,11 +123,11 @@ def test_progress_counts_what_was_run(model: Any) -> None:
     order = [name for name in dict.fromkeys(label for label, _, _ in told) if name in found]
     planned = heedful.plan(model, text, ask.methods, evidence=True)
     ran = most = 0
-    for name, after in zip(order, [*order[1:], "weighing"], strict=True):
+    for name, after in zip(order, [*order[1:], explain_job.TESTING], strict=True):
         ran, most = ran + found[name].cost.forwards, most + planned.rows[name][1]
         assert begun[after][0] == ran
     assert ran < most  # one of them did stop early
-    assert begun["weighing"][1] == begun[order[0]][1] - (most - ran)
+    assert begun[explain_job.TESTING][1] == begun[order[0]][1] - (most - ran)
 
 
 def test_two_users_do_not_block_each_other(client: httpx.Client, server_state: app.ServerState) -> None:

@@ -159,7 +159,7 @@ def result_of(run: OpenRun, kind: type[R]) -> R:
     stored: type[Stored] = found.cls
     if not issubclass(stored, kind):
         raise HeedfulError(
-            f"{run.folder} holds a run of kind {found.name}, not a {kind.__name__}",
+            f"{run.folder} holds a run of kind {found.name}, and {kind.__name__}.load opens another kind",
             fix=f"Open it with heedful report, or {stored.__name__}.load",
         )
     if run.most is not None and sum(entry["bytes"] for entry in run.files.values()) > run.most:

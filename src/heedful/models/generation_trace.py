@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from heedful.core.errors import HeedfulError
 from heedful.core.input import Input
 from heedful.core.target import Target
 from heedful.core.trace import Trace
@@ -38,6 +39,18 @@ def steps(model: TokenModel, x: TextInput, answer: Sequence[int]) -> list[Step]:
         (text_windows.select(whole, range(len(x) + k)), Target("token", token, names[k]))
         for k, token in enumerate(answer)
     ]
+
+
+def continued(model: TokenModel, x: TextInput, answer: Sequence[int]) -> TextInput:
+    """The text with the tokens of `answer` after it."""
+    return extended(model.tokenizer, x, answer)
+
+
+def check_tokens(model: TokenModel, answer: Sequence[int]) -> None:
+    """Refuse ids that are no tokens of the model."""
+    size = model.backend.vocabulary
+    if wrong := [token for token in answer if not 0 <= token < size]:
+        raise HeedfulError(f"there is no token {wrong[0]:,}", f"the model has {size:,} tokens")
 
 
 class SharedPass:

@@ -67,18 +67,19 @@ def headline(comparison: Comparison) -> Headline:
     return Headline(label, value, share, source, tuple(rest))
 
 
-def first(comparison: Comparison) -> tuple[Node, ...]:
-    """The first screen below the prediction."""
+def first(comparison: Comparison, ask: str = first_screen.ASK_FOR_AUDIT) -> tuple[Node, ...]:
+    """The first screen below the prediction; `ask` is said where no audit recommends a method."""
     sentences = [first_screen.why(comparison)]
     shading = first_screen.ordered(comparison)[0]
     against = first_screen.contradictions(comparison, [shading])[:SHOWN_CONTRADICTIONS]
     sentences += map(str, against)
     sentences += [first_screen.little(comparison), first_screen.better_than_random(comparison)]
     text_notes = [note for who, note in notes(comparison) if who == "text"]
+    use = first_screen.which_to_use(comparison, ask)
     return nodes(
         shaded(comparison),
         Bullets(tuple(filter(None, [*sentences, *text_notes]))),
-        Paragraph(first_screen.which_to_use(comparison), "answer"),
+        Paragraph(use, "answer") if use else None,
     )
 
 

@@ -99,11 +99,12 @@ def removal(comparison: Comparison) -> Removal | None:
 
 def why(comparison: Comparison) -> str:
     """Which words decide, by the methods that passed, with their measured effects."""
+    measured = removal(comparison)
     if not comparison.evidence:
-        return "No evidence was measured, so no words are named: the colours show what one method claims."
+        none = "No evidence was measured, so no words are named: the colours show what one method claims."
+        return _effects(comparison, measured) or none
     good = {one.method for one in passed(comparison)}
     cols = [col for col in columns(comparison) if col.method in good]
-    measured = removal(comparison)
     if not cols:
         return _without_methods(comparison, measured)
     labels = numbered([word.text for word in cols[0].words])
@@ -118,21 +119,28 @@ def why(comparison: Comparison) -> str:
 
 
 def _without_methods(comparison: Comparison, measured: Removal | None) -> str:
-    """Measured effects are facts, whatever the methods say."""
+    """The measured effects, and that no method passed."""
     none = "No method is better than random orders on this text"
     unit = ranked_unit(comparison)
     count = len(comparison.x.units(unit))
     if count <= SHORT:
         none += f": with {count} {unit}s, random orders often do as well"
+    return f"{_effects(comparison, measured)} {none}.".strip()
+
+
+def _effects(comparison: Comparison, measured: Removal | None) -> str:
+    """Measured effects are facts, whatever the methods say; "" where not every word was removed."""
     if measured is None or not all(map(math.isfinite, measured.leave_one_out)):
-        return f"{none}."
-    effects = measured.leave_one_out
+        return ""
+    effects, unit = measured.leave_one_out, ranked_unit(comparison)
+    if not any(effects):
+        return f"Removing one {unit} at a time does not change the answer."
     labels = numbered([word.text for word in columns(comparison)[0].words])
-    order = sorted(range(count), key=lambda i: -abs(effects[i]))[:NAMED_WORDS]
+    order = sorted(range(len(effects)), key=lambda i: -abs(effects[i]))[:NAMED_WORDS]
     order = [i for i in order if abs(effects[i]) >= STRONG * abs(effects[order[0]])]
     names = listed([f"“{labels[i]}” ({fixed_signed(effects[i], 2)})" for i in order])
     how = REMOVED.get(measured.operator, "removing").capitalize()
-    return f"{how} one {unit} at a time, {names} change{'s' * (len(order) == 1)} the answer most. {none}."
+    return f"{how} one {unit} at a time, {names} change{'s' * (len(order) == 1)} the answer most."
 
 
 def _strongest(col: ScoreColumn) -> list[int]:
@@ -215,11 +223,11 @@ def better_than_random(comparison: Comparison) -> str:
     return " ".join(lines)
 
 
-def which_to_use(comparison: Comparison) -> str:
+def which_to_use(comparison: Comparison, ask: str = ASK_FOR_AUDIT) -> str:
     """The recommendation of the audit that was given, or how to get one."""
     audit = comparison.settings.get("audit")
     if not audit:
-        return ASK_FOR_AUDIT
+        return ask
     return f"{audit['sentence']} (audit {audit['run']})"
 
 

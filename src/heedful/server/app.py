@@ -27,7 +27,7 @@ from heedful.server import security as secure
 from heedful.server.live_explain import warm_up
 from heedful.server.model_pool import ModelPool
 from heedful.server.model_thread import Busy, ClientDisconnected
-from heedful.server.routes import explain, jobs
+from heedful.server.routes import explain, generate, jobs
 from heedful.server.run_list import Runs
 from heedful.server.state import NotFound, ServerState
 from heedful.server.static_files import FILES
@@ -78,6 +78,7 @@ def application(state: ServerState, config: ServerConfig) -> Any:
     app.state.server = state
     app.include_router(explain.router)
     app.include_router(jobs.router)
+    app.include_router(generate.router)
     for place, (kind, content) in FILES.items():
         app.add_api_route(place, _file(kind, content), methods=["GET"], include_in_schema=False)
     app.add_exception_handler(HeedfulError, _bad_request)

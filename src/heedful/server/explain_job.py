@@ -1,4 +1,4 @@
-"""The long way: methods one after the other, each shown when it is finished, then weighed; kept as a run.
+"""A job: methods one after the other, each shown when it is finished, then tested; stored as a run.
 
 What was found while typing is not run again. What removing words did is read from the memory of the run
 (heedful.comparisons.internals), so the report that is stored has it, too.
@@ -18,9 +18,19 @@ from heedful.core.attribution import Attribution
 from heedful.core.model import Model
 from heedful.core.progress import Step
 from heedful.server.job_queue import Job
-from heedful.server.live_explain import ExplanationCache, costs, facts_of, parts, planned, predicted
+from heedful.server.live_explain import (
+    ExplanationCache,
+    costs,
+    expected_seconds,
+    facts_of,
+    parts,
+    planned,
+    predicted,
+    with_removals,
+)
 from heedful.server.schemas import requests
 
+TESTING = "testing the methods"
 CUT = "the job was cancelled before"
 Keep = Callable[[Comparison], None]
 
@@ -31,8 +41,8 @@ def explain(
     """All methods that were asked for, and the evidence; `job` is shown what is finished, and `keep` is given
     it as it would be stored if nothing more came."""
     job.report("planning")
-    made, skipped = planned(model, ask, memory, ask.weigh)
-    known = memory.of(ask.key)
+    made, skipped = planned(model, ask, memory, ask.test)
+    known, seconds = memory.of(ask.key), expected_seconds(made, memory, ask.model)
 
     def watch(item: Attribution, comparison: Comparison) -> None:
         """A method is done: remember it, store what there is, show it."""
@@ -40,12 +50,12 @@ def explain(
         refused = skipped | dict(comparison.skipped)
         later = [e.name for e in made.order if e.name not in comparison and e.name not in refused]
         keep(replace(comparison, skipped={**refused, **dict.fromkeys(later, CUT)}))
-        job.show(_job_result(comparison, made, skipped))
+        job.show(_job_result(comparison, made, skipped, seconds))
 
     progress = JobProgress(job, made, known)
     comparison = execute(made, progress=progress, known=known, watch=watch, facts=facts_of(model))
     comparison = replace(comparison, skipped={**skipped, **comparison.skipped})
-    job.show(_job_result(comparison, made, skipped))
+    job.show(_job_result(comparison, made, skipped, seconds))
     return comparison
 
 
@@ -63,7 +73,7 @@ class JobProgress:
             self._finish()
             self.method = step.method
         self.parts[step.part] = step.done
-        what = "weighing" if step.method == EVIDENCE else step.method
+        what = TESTING if step.method == EVIDENCE else step.method
         self.job.report(what, min(self.before + sum(self.parts.values()), self.total), self.total)
 
     def _finish(self) -> None:
@@ -75,18 +85,19 @@ class JobProgress:
         self.parts.clear()
 
 
-def _job_result(comparison: Comparison, made: Plan, skipped: dict[str, str]) -> dict[str, Any]:
-    methods = [
-        cost.model_dump() for cost in costs(made, dict(comparison), [], skipped | dict(comparison.skipped))
-    ]
+def _job_result(
+    comparison: Comparison, made: Plan, skipped: dict[str, str], seconds: Mapping[str, float]
+) -> dict[str, Any]:
+    refused = skipped | dict(comparison.skipped)
+    methods = [cost.model_dump() for cost in costs(made, dict(comparison), [], refused, seconds)]
     for cost in methods:
         if cost["method"] in comparison:
             cost["state"] = "done"
     return {
-        "html": parts(comparison),
+        "html": parts(with_removals(comparison, made)),
         "methods": methods,
         "prediction": [label.model_dump() for label in predicted(comparison)],
-        "weighed": bool(comparison.evidence),
+        "tested": bool(comparison.evidence),
     }
 
 

@@ -41,6 +41,7 @@ class Dictionary:
         self._sae: Any = None
         self._codes: Codes | None = None
         self._corpus: Any = None
+        self.names: dict[int, str] = {}  # feature -> what it is active on, by rules; "" where none was found
 
     @property
     def exists(self) -> bool:
@@ -158,6 +159,7 @@ def active_features(
                 token=pieces[at],
                 at=at,
                 html=_shaded(pieces, shares, at),
+                name=dictionary.names.get(feature, ""),
             )
         )
     return responses.FeatureActivity(
@@ -194,10 +196,32 @@ def feature_page(
     job.report("looking at its examples")
     (result,) = Kept().of(codes.passes([ask.feature]), [ask.feature], model)
     results = interpret([result], Rules(), Rules(), progress=job.report_step)
+    dictionary.names[ask.feature] = results[0].explanation.text
     job.report("measuring what it does")
     one = page_of(model, sae, dictionary.site(model), result, results[0])
     about = f"Read on {codes.firing.tokens:,} tokens of {codes.texts}."
     return SavedFeature(ask.model, dictionary.site(model), sae.config.width, about, one)
+
+
+def feature_names(model: TokenModel, ask: requests.NamesRequest, dictionary: Dictionary, job: Job) -> None:
+    """What each feature is active on, by rules, one after the other; shown as they come."""
+    from heedful.features.interpretation.interpret import split
+    from heedful.features.interpretation.rules import Rules
+    from heedful.features.reading.read_features import Kept
+
+    for feature in ask.features:
+        dictionary.check(feature)
+    names = dictionary.names
+    if new := [feature for feature in dict.fromkeys(ask.features) if feature not in names]:
+        codes = dictionary.codes(model, job)
+        job.report("naming features", 0, len(new))
+        readings = Kept().of(codes.passes(new), new, model)
+        for count, reading in enumerate(readings):
+            job.report("naming features", count, len(new))
+            parts = split(reading)
+            names[reading.feature] = Rules().explain(parts.training).text if parts.enough else ""
+            job.show({"names": {str(f): names[f] for f in ask.features if f in names}})
+    job.show({"names": {str(f): names[f] for f in ask.features}})
 
 
 def feature_parts(saved: SavedFeature) -> dict[str, Any]:
@@ -206,7 +230,9 @@ def feature_parts(saved: SavedFeature) -> dict[str, Any]:
 
     shown = one_feature.section(saved.feature, range(saved.width))
     drawn = html.nodes_html([shown], 3, prefix="")  # the script of the page finds neighbours by their links
-    return {"html": drawn, "about": saved.about, "feature": saved.feature.feature}
+    given = saved.feature.interpretation
+    name = "" if given is None else given.explanation.text
+    return {"html": drawn, "about": saved.about, "feature": saved.feature.feature, "name": name}
 
 
 # --- steering --------------------------------------------------------------------------------------

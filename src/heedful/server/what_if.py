@@ -191,7 +191,7 @@ def _claim(item: Attribution, words: set[int]) -> responses.MethodClaim:
 def _notes(new: Mapping[int, str], gone: Ways) -> list[str]:
     out = []
     if new:
-        out.append("Methods spoke of the words that went, not of those that came.")
+        out.append("The claims are about the words that were removed, not about the new words.")
     if len(new) + len(gone) > 1:
-        out.append("Claims of several words are added up; what words do together, they do not tell.")
+        out.append("The claims of several words are added. What words do together is not in them.")
     return out

@@ -13,12 +13,11 @@ from fastapi.responses import HTMLResponse
 
 from heedful._version import __version__
 from heedful.core import registry
-from heedful.core.defaults import DEFAULT_METHODS
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
 from heedful.modalities.text import text_of
 from heedful.models.adapter import token_model
-from heedful.server import internals, live_explain, run_list, what_if
+from heedful.server import audit_advice, internals, live_explain, run_list, what_if
 from heedful.server.model_pool import ServedModel
 from heedful.server.schemas import requests, responses
 from heedful.server.state import REFUSALS, NotFound, Number, RequestState, ServerState
@@ -37,14 +36,17 @@ def server_info(state: RequestState) -> responses.ServerInfo:
         for e in registry.explainers().values()
     ]
     served_models = [*state.models.served.values()]  # another may be loaded meanwhile
+    for served in served_models:
+        state.memory.advice[served.name] = audit_advice.of(state.runs, served.model)
     return responses.ServerInfo(
         version=__version__,
         models=[_model(served, state) for served in served_models],
         offered=state.models.offered(),
         allow_load=state.models.allow_load,
         methods=methods,
-        few=list(DEFAULT_METHODS),
+        few=list(live_explain.LIVE_ORDER),
         limit=requests.MAX_TEXT_CHARACTERS,
+        written=requests.MAX_WRITTEN,
         runs=state.runs.root.is_dir(),
         waiting={s.name: s.worker.queue.qsize() for s in served_models},
     )

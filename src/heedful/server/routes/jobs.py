@@ -18,7 +18,7 @@ from heedful.core.model import Model
 from heedful.io import run_folder
 from heedful.io.json_codec import json_text
 from heedful.models.adapter import token_model
-from heedful.server import explain_job, internals, run_list
+from heedful.server import explain_job, internals, run_list, steering_limit
 from heedful.server.job_queue import ENDED, Job
 from heedful.server.run_view import asked
 from heedful.server.schemas import requests, responses
@@ -31,7 +31,7 @@ router = APIRouter(prefix="/api/jobs", responses=REFUSALS)
 
 @router.post("/explain", status_code=202)
 def start_explain(ask: requests.ExplainJobRequest, state: RequestState) -> responses.JobState:
-    """Methods one after the other, then weighed; stored as a run, of a cancelled job what was finished."""
+    """Methods one after the other, then the test; stored as a run, of a cancelled job what was finished."""
     state.runs.room()
 
     def work(model: Model, job: Job) -> None:
@@ -76,6 +76,28 @@ def start_feature(ask: requests.FeatureRequest, state: RequestState) -> response
         job.run = run_list.number(job.id)
 
     return job_state(state.start("feature", ask, work))
+
+
+@router.post("/names", status_code=202)
+def start_names(ask: requests.NamesRequest, state: RequestState) -> responses.JobState:
+    """What features are active on, in words; the first time, texts are read."""
+    kept = state.dictionary(state.models.get(ask.model))
+
+    def work(model: Model, job: Job) -> None:
+        internals.feature_names(token_model(model, "features"), ask, kept, job)
+
+    return job_state(state.start("names", ask, work))
+
+
+@router.post("/limit", status_code=202)
+def start_limit(ask: requests.LimitRequest, state: RequestState) -> responses.JobState:
+    """The largest strength at which the text does not break."""
+    kept = state.dictionary(state.models.get(ask.model))
+
+    def work(model: Model, job: Job) -> None:
+        steering_limit.measure(token_model(model, "steering"), ask, kept, job)
+
+    return job_state(state.start("limit", ask, work))
 
 
 @router.post("/steer", status_code=202)

@@ -10,6 +10,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 MAX_TEXT_CHARACTERS = 20_000  # characters
 MAX_EDITS = 200
 MAX_TURNS = 64
+MAX_WRITTEN = 64  # tokens that are written and explained
+MAX_NAMED_FEATURES = 64
 
 
 def _utf8(text: str) -> str:
@@ -27,6 +29,8 @@ Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_utf8)
 Label = Annotated[str, Field(max_length=200), AfterValidator(_utf8)]
 Owner = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
+FeatureNumber = Annotated[int, Field(ge=0, lt=10_000_000)]
+TokenId = Annotated[int, Field(ge=0, lt=2**31)]
 Methods = Annotated[list[Name], Field(max_length=64)]
 Unit = Literal["word", "token", "sentence"]
 Operator = Literal["delete", "mask", "swap", "unk", "pad", "mean"]
@@ -104,13 +108,13 @@ class PredictionRequest(InputRequest):
 class LiveRequest(PredictionRequest):
     """Prediction, the methods that cost little, and what the others would cost."""
 
-    methods: Methods | None = None  # None: one of each kind
+    methods: Methods | None = None  # None: the usual ones, the most faithful first
 
 
 class ExplainJobRequest(LiveRequest):
-    """Methods run as a job, and weighed."""
+    """Methods run as a job, and tested against random orders."""
 
-    weigh: bool = True
+    test: bool = True
     owner: Owner = "nobody"
 
 
@@ -153,14 +157,14 @@ class FeatureRequest(BaseRequest):
     """All about one feature."""
 
     model: Name
-    feature: Annotated[int, Field(ge=0, lt=10_000_000)]
+    feature: FeatureNumber
     owner: Owner = "nobody"
 
 
 class SteerRequest(InputRequest):
     """The next token with a feature set to so many times its maximum."""
 
-    feature: Annotated[int, Field(ge=0, lt=10_000_000)]
+    feature: FeatureNumber
     strength: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
 
 
@@ -168,6 +172,36 @@ class WriteRequest(SteerRequest):
     """The same, writing on."""
 
     tokens: Annotated[int, Field(ge=1, le=200)] = 40
+    owner: Owner = "nobody"
+
+
+class ContinueRequest(InputRequest):
+    """What the model writes after a text."""
+
+    tokens: Annotated[int, Field(ge=1, le=MAX_WRITTEN)] = 16
+    owner: Owner = "nobody"
+
+
+class WhyRequest(InputRequest):
+    """Why one of the written tokens was written."""
+
+    tokens: Annotated[list[TokenId], Field(min_length=1, max_length=MAX_WRITTEN)]
+    at: Annotated[int, Field(ge=0, lt=MAX_WRITTEN)]
+    unit: Unit = "word"
+
+
+class NamesRequest(BaseRequest):
+    """What features are active on, in words."""
+
+    model: Name
+    features: Annotated[list[FeatureNumber], Field(min_length=1, max_length=MAX_NAMED_FEATURES)]
+    owner: Owner = "nobody"
+
+
+class LimitRequest(InputRequest):
+    """How strongly a feature can be set before the text breaks."""
+
+    feature: FeatureNumber
     owner: Owner = "nobody"
 
 

@@ -46,8 +46,8 @@ class LiveAnswer(BaseModel):
     explained: str
     words: list[TextPiece]
     methods: list[MethodCost]
-    weighing: float  # seconds that weighing takes
-    weighing_rows: int
+    testing: float  # seconds that the test of the methods takes
+    testing_rows: int
     html: dict[str, str]  # parts of the report
     notes: list[str]
     operators: list[str]
@@ -103,7 +103,8 @@ class ServerInfo(BaseModel):
     offered: list[str]
     allow_load: bool
     methods: list[Method]
-    few: list[str]
+    few: list[str]  # methods that run when none is chosen, the most faithful first
+    written: int  # tokens that may be written
     limit: int
     runs: bool
     waiting: dict[str, int]  # by model, quick questions in the queue
@@ -134,6 +135,7 @@ class ActiveFeature(BaseModel):
     token: str
     at: int
     html: str
+    name: str = ""  # what it is active on, where that was worked out
 
 
 class FeatureActivity(BaseModel):
@@ -149,6 +151,15 @@ class NextTokens(BaseModel):
     steered: list[Prediction]
     greatest: float | None
     moved: float
+
+
+class TokenAnswer(BaseModel):
+    """Why a token was written."""
+
+    token: str
+    prediction: list[Prediction]  # what else could stand there
+    explained: str
+    html: str
 
 
 class RunEntry(BaseModel):

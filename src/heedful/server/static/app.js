@@ -1,10 +1,12 @@
-// The page: text at the top, then what is said about it, from the answer to the inside of the model.
+// The page: the text, the answer and why; then tabs.
 import { $, bars, button, copy, count, make, say } from "./dom.js";
 import { drop, get, quick } from "./net.js";
 import { contents, hasText, keep, load, onMoved, question, state } from "./state.js";
 import * as given from "./given.js";
+import * as tabs from "./tabs.js";
 import * as attention from "./attention.js";
 import * as features from "./features.js";
+import * as generate from "./generate.js";
 import * as methods from "./methods.js";
 import * as runs from "./runs.js";
 import * as trying from "./try.js";
@@ -14,8 +16,8 @@ const EXAMPLES = {
   classifier: ["the service is not bad", "the selection on the menu is great and so is the food, the service is not bad", "I wanted to like it, but the plot is a mess"],
   "causal-lm": ["The state of the union is", "My fellow citizens, we must"],
 };
-const PARTS = { methods: "Methods", evidence: "Evidence", try: "Try it", attention: "Attention", features: "Features", made: "How it was made" };
-let here = null, modelNotice = "";  // shown for a link or a run that names a model which is not here
+const SLOW = 400;  // milliseconds: an answer that took longer is preceded by the prediction alone
+let here = null, took = 0, modelNotice = "";  // shown for a link or a run that names a model which is not here
 
 export const model = () => here.models.find(({ name }) => name === state.model) || here.models[0];
 
@@ -30,7 +32,7 @@ const input = $("text-input");
 const grow = () => given.grow(input);
 
 const answer = (found) => {
-  const what = model().kind === "causal-lm" ? "Next token according to" : "Prediction of";
+  const what = model().kind === "causal-lm" ? "Next token by" : model().kind === "encoder-decoder" ? "First token by" : "Prediction of";
   const [first] = found.prediction;
   const kicker = make("p", { className: "kicker" }, `${what} `, make("b", { textContent: state.model }));
   const verdict = first && make("h1", { className: "verdict" }, make("bdi", { textContent: first.label }), " ", make("span", { className: "chance", textContent: first.shown }));
@@ -43,24 +45,27 @@ const answer = (found) => {
 };
 
 const empty = () => {
-  $("answer").replaceChildren(make("p", { className: "kicker" }, "What would ", make("b", { textContent: state.model }), " say, and why? Type a text, or take one of these."));
-  for (const panel of [methods, trying, attention, features]) panel.clear();
-  $("verdict").replaceChildren();
+  $("answer").replaceChildren(make("p", { className: "kicker" }, "What does ", make("b", { textContent: state.model }), " say, and why? Type a text, or choose an example."));
+  for (const panel of [methods, trying, generate, attention, features]) panel.clear();
 };
 
 const ask = async () => {
   keep();
-  if (!hasText()) { drop("look"); empty(); return; }
+  if (!hasText()) { drop("look"); drop("predict"); empty(); return; }
   document.body.classList.add("asking");
   try {
-    const request = { ...question(), methods: state.methods };
+    const request = { ...question(), methods: state.methods }, began = performance.now();
+    if (took > SLOW) predict(request);
     const found = await quick("look", "/api/look", request);
     if (!found) return;
+    drop("predict");
+    took = performance.now() - began;
     problem(modelNotice);
     answer(found);
     targets();
     methods.show(found, request);
     trying.show(found);
+    generate.stale();
     attention.stale();
     features.stale();
     say(found.prediction.length ? `${found.prediction[0].label} ${found.prediction[0].shown}` : "");
@@ -70,6 +75,14 @@ const ask = async () => {
   } finally {
     document.body.classList.remove("asking");
   }
+};
+
+// A slow model: its prediction at once, the explanation when it is there.
+const predict = async (request) => {
+  try {
+    const found = await quick("predict", "/api/look", { ...request, methods: [] });
+    if (found) answer(found);
+  } catch { /* the full question says why */ }
 };
 
 // A text longer than the model reads: the way out is a click away.
@@ -162,7 +175,8 @@ const chooseModel = async (name) => {
     } catch (error) { problem(error.message); modelPicker(); return; }
   }
   modelNotice = "";
-  Object.assign(state, { model: name, target: "", contrast: "", job: "", edits: {}, a: null, pair: null, turns: null, atlas: "", feature: -1 });
+  Object.assign(state, { model: name, target: "", contrast: "", job: "", edits: {}, a: null, pair: null, turns: null, atlas: "", feature: -1, wrote: "", token: -1 });
+  took = 0;
   showModel();
   ask();
 };
@@ -174,16 +188,10 @@ const showModel = () => {  // what depends on the model alone
   examples();
   given.offer(known);
   targets();
+  generate.offer(known, here.written);
   features.offer(known);
   attention.offer(known);
-  const shown = Object.entries(PARTS).filter(([id]) => !$(id).hidden);
-  $("jump").replaceChildren(...shown.map(([id, name]) => make("button", { type: "button", textContent: name, data: { to: id }, on: { click: () => jump(id) } })));
-};
-
-const jump = (id) => {
-  $(id).scrollIntoView({ block: "start" });
-  const title = $(id).querySelector("h2");
-  if (title) { title.tabIndex = -1; title.focus({ preventScroll: true }); }
+  tabs.draw();
 };
 
 export const view = (name) => {
@@ -222,7 +230,7 @@ const useServedModel = () => {
   if (!wanted || wanted === state.model) return;
   modelNotice = `${wanted} is not served here: what you see is the answer of ${state.model}.`;
   problem(modelNotice);
-  Object.assign(state, { target: "", contrast: "", job: "", edits: {}, a: null, atlas: "", feature: -1 });
+  Object.assign(state, { target: "", contrast: "", job: "", edits: {}, a: null, atlas: "", feature: -1, wrote: "", token: -1 });
 };
 
 const open = () => {  // from the address

@@ -2,20 +2,22 @@
 import { $, button, code, heading, make, parts, shell } from "./dom.js";
 import { cancel, ENDED, follow, start } from "./net.js";
 import { hasText, keep, said, state } from "./state.js";
+import * as tabs from "./tabs.js";
 
-let shown = "", offered = false, stop = null;
+let shown = "", offered = false, stop = null, waiting = null;  // a drawing needs a panel that is open
 const key = () => JSON.stringify(said());
 
 export const clear = () => { shown = ""; stop?.(); if (offered) invite(); };
 
 export const offer = (known) => {
   offered = known.capabilities.includes("attentions");
-  $("attention").hidden = !offered;
+  tabs.offer("attention", offered);
   shown = "";
   if (offered) invite();
 };
 
-const LEAD = "Where every head of every layer looks, on this text.";
+const LEAD = "Where each head of each layer attends to, on this text.";
+tabs.onOpen("attention", () => stale());
 
 const invite = (note = "") => {
   const can = hasText();
@@ -25,8 +27,10 @@ const invite = (note = "") => {
 
 export const stale = () => {
   if (!offered) return;
-  if (!shown) { if (state.atlas) draw(); else invite(); return; }
+  if (shown === key() && waiting && tabs.isOpen("attention")) { atlas(waiting); return; }
+  if (!shown) { if (state.atlas && tabs.isOpen("attention") && hasText()) draw(); else invite(); return; }
   if (shown === key()) return;
+  waiting = null;
   shown = "";
   stop?.();
   invite("The text has changed.");
@@ -44,7 +48,7 @@ const draw = async () => {
     stop = follow(begun.id, (update) => {
       if (shown !== mine) return;
       line.textContent = update.label;
-      if (update.state === "done" && update.result) atlas(update.result);
+      if (update.state === "done" && update.result) { waiting = update.result; if (tabs.isOpen("attention")) atlas(waiting); }
       else if (ENDED.includes(update.state)) { shown = ""; invite(update.error || "Cancelled."); }
     });
   } catch (error) { shown = ""; invite(error.message); }
@@ -54,6 +58,7 @@ const draw = async () => {
 export const given = () => (state.turns ? JSON.stringify(state.turns) : state.pair === null ? JSON.stringify(state.text) : `(${JSON.stringify(state.text)}, ${JSON.stringify(state.pair)})`);
 
 const atlas = async ({ html, data }) => {
+  waiting = null;
   const { atlas: drawn } = await import("/static/atlas.js");
   const box = parts(html);
   box.classList.add("atlas");

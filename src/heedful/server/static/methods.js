@@ -1,5 +1,5 @@
-// Methods and evidence: cheap methods are there as one types; expensive ones say what they cost and wait for a click.
-// A job brings them one by one, and weighs them; it goes on when the page is closed.
+// The first screen, methods and evidence. Cheap methods run while one types; others say what they cost and wait for
+// a click. A job runs them one by one and tests them against random orders; it goes on when the page is closed.
 import { $, button, count, duration, heading, make, parts, say } from "./dom.js";
 import { cancel, ENDED, follow, get, start } from "./net.js";
 import { keep, question, state } from "./state.js";
@@ -13,7 +13,7 @@ export const begin = (found) => { here = found; };
 export const clear = () => {
   live = result = job = null;
   stop?.();
-  for (const id of ["methods", "evidence", "made"]) $(id).replaceChildren();
+  for (const id of ["verdict", "test", "methods", "evidence", "made"]) $(id).replaceChildren();
 };
 
 const html = (name) => (result?.html[name] ?? live?.html[name] ?? "");
@@ -46,8 +46,34 @@ const draw = () => {
   methods();
   evidence();
   $("made").replaceChildren(parts(html("made") + html("cost") + html("remarks")));
-  $("verdict").replaceChildren(parts(html("verdict")));
+  first();
   trying.claims();
+};
+
+// --- the first screen -------------------------------------------------------------------------------
+
+const first = () => {
+  const focused = $("verdict").contains(document.activeElement);
+  $("verdict").replaceChildren(parts(html("verdict")));
+  for (const radio of radios()) radio.addEventListener("change", () => { state.shade = methodOf(radio); keep(); trying.claims(); });
+  shade();
+  if (focused) radios().find(({ checked }) => checked)?.focus();
+  $("test").replaceChildren(progress(), testing());
+};
+
+// The picker of the first screen, which Try it follows.
+const radios = () => [...$("verdict").querySelectorAll(".choice > input")];
+const methodOf = (radio) => radio.nextElementSibling.firstChild.textContent.trim();
+export const shade = () => { for (const radio of radios()) if (methodOf(radio) === state.shade) radio.checked = true; };
+export const shading = () => { const on = radios().find(({ checked }) => checked); return on ? methodOf(on) : state.shade; };
+
+const canTest = () => model().capabilities.includes("values") && Boolean(live?.testing_rows);
+
+const testing = () => {
+  if (html("evidence") || running() || !canTest()) return "";
+  const price = `${duration(live.testing)} · ${count(live.testing_rows, "model input")}`;
+  return make("p", { className: "acts" }, button(`Test the methods on this text · ${price}`, () => run([], true), { className: "act go" }),
+    make("span", { className: "lead", textContent: "Does the model follow what each method says, more than it follows random orders?" }));
 };
 
 // --- methods ----------------------------------------------------------------------------------------
@@ -57,8 +83,8 @@ const methods = () => {
   const section = parts(html("methods"));
   const list = section.querySelector(".methods");
   for (const cost of costs()) if (!isDone(cost) && list) list.append(waits(cost));
-  const numbers = make("details", { className: "more" }, make("summary", { textContent: "The numbers" }), parts(html("numbers")));
-  $("methods").replaceChildren(section, progress("methods"), bar(), choose(open), numbers);
+  const numbers = make("details", { className: "more" }, make("summary", { textContent: "Claimed and measured, word by word" }), parts(html("numbers")));
+  $("methods").replaceChildren(section, progress(), bar(), choose(open), numbers);
 };
 
 const price = (cost) => {
@@ -68,7 +94,7 @@ const price = (cost) => {
 
 const waits = (cost) => {
   const name = make("h3", { className: "name", textContent: cost.method });
-  if (cost.state === "skipped") return make("article", { className: "method waits" }, make("div", {}, name), make("p", { className: "lead", textContent: `Not here: ${cost.why}.` }));
+  if (cost.state === "skipped") return make("article", { className: "method waits" }, make("div", {}, name), make("p", { className: "lead", textContent: `Not for this model: ${cost.why}.` }));
   const now = running() && job.label === cost.method;
   const act = running() ? make("span", { className: "lead", textContent: now ? "running" : "" })
     : button("Run", () => run([cost.method], false), { className: "act go", aria: { label: `Run ${cost.method}, ${price(cost)}` } });
@@ -79,8 +105,8 @@ const waits = (cost) => {
 const bar = () => {
   const left = costs().filter((cost) => cost.state === "waits");
   if (running() || !left.length) return "";
-  const seconds = left.reduce((sum, { seconds: each }) => sum + each, 0) + (live?.weighing ?? 0);
-  return make("p", { className: "acts" }, button(`Run all and weigh them · ${duration(seconds)}`, () => run(left.map(({ method }) => method), true), { className: "act go" }));
+  const seconds = left.reduce((sum, { seconds: each }) => sum + each, 0) + (live?.testing ?? 0);
+  return make("p", { className: "acts" }, button(`Run all and test them · ${duration(seconds)}`, () => run(left.map(({ method }) => method), true), { className: "act go" }));
 };
 
 const choose = (open = false) => {
@@ -94,7 +120,7 @@ const choose = (open = false) => {
       state.job = "";
       refresh();
     } } });
-    return make("label", { className: `pick${why ? " off" : ""}`, title: why || method.cite }, tick, make("span", {}, make("b", { textContent: method.name }), make("small", { textContent: why ? `Not here: ${why}` : method.summary })));
+    return make("label", { className: `pick${why ? " off" : ""}`, title: why || method.cite }, tick, make("span", {}, make("b", { textContent: method.name }), make("small", { textContent: why ? `Not for this model: ${why}` : method.summary })));
   };
   const known = here.methods.filter(({ name }) => name !== "random");
   const usual = button("The usual ones", () => { state.methods = null; state.job = ""; refresh(); });
@@ -105,19 +131,12 @@ const choose = (open = false) => {
 // --- evidence ---------------------------------------------------------------------------------------
 
 const evidence = () => {
-  const weighed = html("evidence");
-  const out = [];
-  if (weighed) out.push(parts(weighed + html("what-if") + html("agreement")));
-  else {
-    const can = model().capabilities.includes("values") && live?.weighing_rows;
-    const lead = "Words are removed, the best first by each method and in random orders: does the model follow what the methods say?";
-    out.push(...heading("The evidence", lead));
-    const cost = `${duration(live?.weighing ?? 0)} · ${count(live?.weighing_rows ?? 0, "model input")}`;
-    if (!can) out.push(make("p", { className: "lead", textContent: "It cannot be weighed here: words of this text cannot be removed one by one." }));
-    else if (!running()) out.push(make("p", { className: "acts" }, button(`Weigh the methods above · ${cost}`, () => run([], true), { className: "act go" })));
-    out.push(parts(html("agreement")));
-  }
-  $("evidence").replaceChildren(...out.slice(0, weighed ? 1 : 2), progress("evidence"), ...out.slice(weighed ? 1 : 2));
+  const tested = html("evidence");
+  if (tested) { $("evidence").replaceChildren(parts(tested + html("agreement")), progress()); return; }
+  const lead = "A test removes words, once in the order of each method and once in random orders. A method is better than random here if the answer changes sooner by its order.";
+  const cannot = "The methods cannot be tested here: words of this text cannot be removed one by one.";
+  const act = canTest() ? testing() : make("p", { className: "lead", textContent: cannot });
+  $("evidence").replaceChildren(...heading("Not tested yet", lead), progress(), act, parts(html("agreement")));
 };
 
 // --- the job ----------------------------------------------------------------------------------------
@@ -143,9 +162,9 @@ const moved = (box) => {
   line.textContent = `${job.state === "waiting" ? "waiting for a worker" : job.label || "starting"}${rows}`;
 };
 
-const run = async (more, weigh) => {
+const run = async (more, test) => {
   const have = costs().filter((cost) => isDone(cost) && cost.method !== "random").map(({ method }) => method);
-  const asked = { ...question(), methods: [...new Set([...have, ...more])], weigh };
+  const asked = { ...question(), methods: [...new Set([...have, ...more])], test };
   const order = here.methods.map(({ name }) => name);
   const wanted = state.methods ?? here.few;
   asked.methods.sort((a, b) => (wanted.indexOf(a) - wanted.indexOf(b)) || (order.indexOf(a) - order.indexOf(b)));
@@ -154,8 +173,7 @@ const run = async (more, weigh) => {
     state.job = begun.id;
     keep();
     listen(begun);
-    const [first] = document.querySelectorAll("[data-job] button");
-    first?.focus();
+    document.querySelector("[data-job] button")?.focus();
   } catch (error) { job = { state: "failed", error: error.message }; draw(); }
 };
 
@@ -183,7 +201,7 @@ const resume = async (id) => {
     const same = found.kind === "explain" && ["model", "text", "pair", "turns", "target", "contrast", "unit", "seed"].every((name) => JSON.stringify(found.ask[name] ?? null) === JSON.stringify(question()[name] ?? null));
     if (same) { listen(found); return; }
     if (found.run && found.result === null) {
-      $("methods").append(make("p", { className: "lead" }, "What was found before is stored: ", button("open it", () => import("./app.js").then(({ view }) => { state.run = found.run; view("runs"); }), { className: "link" })));
+      $("methods").append(make("p", { className: "lead" }, "An earlier result is stored: ", button("open it", () => import("./app.js").then(({ view }) => { state.run = found.run; view("runs"); }), { className: "link" })));
     }
   } catch { state.job = ""; keep(); }
 };

@@ -10,7 +10,7 @@ let kind = "";
 const when = (seconds) => new Date(1000 * seconds).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
 
 export const show = async () => {
-  if (!list.isConnected) $("view-runs").replaceChildren(...heading("Runs", "What was explained, weighed, tried and steered, from the folder of runs.", 1), list, page);
+  if (!list.isConnected) $("view-runs").replaceChildren(...heading("Runs", "Results that are stored in the folder of runs.", 1), list, page);
   try {
     draw(await get("/api/runs"));
     if (state.run) await open(state.run, false);
@@ -21,7 +21,7 @@ const TEMPORARY = "Runs are kept until the server stops. To keep them, start it 
 
 const draw = ({ root, temporary, runs, more }) => {
   if (!runs.length) {
-    const stored = `There is no run in ${root} yet. Methods that you run here are stored there; so are audits and labs that are told to: heedful audit data.csv --out ${root}/mine`;
+    const stored = `There is no run in ${root} yet. Jobs of this page are stored there. Audits can be stored there, too: heedful audit data.csv --out ${root}/mine`;
     list.replaceChildren(make("p", { className: "lead", textContent: temporary ? `There is no run yet. ${TEMPORARY}` : stored }));
     return;
   }

@@ -1,11 +1,12 @@
-// Try it: change words, and see what the methods claimed beside what the model did. Version A is kept beside.
+// Try it: change words, and compare what the methods claimed with what the model did. Version A can be kept.
 import { $, bars, button, heading, make, say, signed } from "./dom.js";
 import { drop, quick } from "./net.js";
 import { keep, question, state } from "./state.js";
 import { model, setText } from "./app.js";
+import { shade, shading } from "./methods.js";
 
 const NAMES = { delete: "Delete", mask: "Mask", swap: "Swap", unk: "Unknown word", pad: "Hide", mean: "Mean embedding" };
-const SAID = { delete: "taken out", mask: "masked", swap: "swapped for another word", unk: "made unknown", pad: "hidden", mean: "made the mean word" };
+const SAID = { delete: "removed", mask: "masked", swap: "replaced by a random word", unk: "made unknown", pad: "hidden", mean: "replaced by the mean embedding" };
 let live = null, found = null, kept = null, keptOf = "", chosen = -1, marks = [];
 const box = make("div", { className: "try" });
 
@@ -17,7 +18,7 @@ export const show = (given) => {
   if (!same) chosen = -1;
   const last = live.words.length - 1;
   state.edits = Object.fromEntries(Object.entries(state.edits).filter(([at]) => Number(at) <= last));
-  $("try").replaceChildren(...heading("Try it", "Click a word, or go to it with the arrow keys: Delete takes it out, M masks it, R replaces it. What the methods claimed stands beside what the model does."), box);
+  $("try").replaceChildren(...heading("Try it", "Click a word, or move to it with the arrow keys: Delete removes it, M masks it, R replaces it. Then compare what the methods claimed with what the model does."), box);
   draw();
   ask();
   again();
@@ -80,14 +81,14 @@ const draw = (focus = focused()) => {
 
 const controls = () => {
   const names = marks.map(({ name }) => name);
-  const by = names.includes(state.shade) ? state.shade : names.includes("occlusion") ? "occlusion" : names[0];
-  const select = make("select", { on: { change: () => { state.shade = select.value; keep(); draw(); } } });
+  const by = names.includes(shading()) ? shading() : names[0];
+  const select = make("select", { on: { change: () => { state.shade = select.value; keep(); shade(); draw(); } } });
   for (const name of names) select.append(make("option", { value: name, textContent: name, selected: name === by }));
   return make("p", { className: "controls" }, make("label", { className: "field" }, make("span", { textContent: "Shaded by" }), select));
 };
 
 const kinds = () => {
-  const by = marks.find(({ name }) => name === state.shade) || marks.find(({ name }) => name === "occlusion") || marks[0];
+  const by = marks.find(({ name }) => name === shading()) || marks[0];
   return by ? by.kinds : {};
 };
 
@@ -138,7 +139,7 @@ const move = (to) => {
 
 const gone = (word, operator) => {
   if (model().operators.includes(operator)) change(word, { operator });
-  else say(`${state.model} has no way to do that: ${operator}`);
+  else say(`${state.model} cannot remove words by ${operator}`);
 };
 
 const tools = () => {
@@ -161,8 +162,8 @@ const tools = () => {
 
 const outcome = () => {
   if (!found && !state.a) return "";
-  const first = state.a && make("div", { className: "version" }, make("h3", { className: "name", textContent: "Version A, kept" }), version(kept, "Version A is worked out."));
-  const right = make("div", { className: "version" }, make("h3", { className: "name", textContent: state.a ? "Version B, now" : "Now" }), version(found, "Nothing is changed."));
+  const first = state.a && make("div", { className: "version" }, make("h3", { className: "name", textContent: "Version A, kept" }), version(kept, "Version A is being computed."));
+  const right = make("div", { className: "version" }, make("h3", { className: "name", textContent: state.a ? "Version B, now" : "Now" }), version(found, "No word is changed."));
   const now = found && !found.error, plain = Object.values(state.edits).every((edit) => edit.by !== undefined || way(edit) === "delete");
   const acts = make("p", { className: "acts" },
     now && button("Keep as A", () => {
@@ -173,10 +174,10 @@ const outcome = () => {
       keep();
       draw();
     }),
-    state.a && button("Forget A", () => { state.a = null; again(); keep(); draw(); }),
-    now && plain && state.pair === null && !state.turns && button("Go on with this text", () => { const { text } = found; state.edits = {}; setText(text); }));
+    state.a && button("Remove A", () => { state.a = null; again(); keep(); draw(); }),
+    now && plain && state.pair === null && !state.turns && button("Continue with this text", () => { const { text } = found; state.edits = {}; setText(text); }));
   const both = state.a && now && kept && !kept.error && kept.target === found.target;
-  const apart = both && make("p", { className: "apart" }, "B less A: ", make("b", { textContent: signed(found.after - kept.after) }), ` of ${number()}`);
+  const apart = both && make("p", { className: "apart" }, "B minus A: ", make("b", { textContent: signed(found.after - kept.after) }), ` of ${number()}`);
   return make("div", { className: "outcome", aria: { live: "polite" } }, now && compared(), make("div", { className: `versions${first ? " two" : ""}` }, first, right), apart, acts);
 };
 
@@ -202,17 +203,17 @@ const compared = () => {
   };
   const how = (claim) => {
     const error = claim.stderr ? `± ${claim.stderr.toFixed(3)} ` : "";
-    const apart = Math.sign(claim.claimed) === Math.sign(actual) || !actual ? "" : "the other way";
+    const apart = Math.sign(claim.claimed) === Math.sign(actual) || !actual ? "" : "opposite direction";
     const other = claim.operator ? found.operators.filter((name) => name !== claim.operator) : [];
-    const under = other.length ? `claimed under ${claim.operator}, tried under ${found.operators.join(" and ")}` : "";
+    const under = other.length ? `claimed for ${claim.operator}, tried with ${found.operators.join(" and ")}` : "";
     return `${error}${[claim.method === "random" ? "control" : apart, under].filter(Boolean).join("; ")}`;
   };
   const rows = [row("actual", actual, "actual", `${signed(found.before).replace("+", "")} → ${signed(found.after).replace("+", "")}`), ...own.map((claim) => row(claim.method, claim.claimed, claim.method === "random" ? "control" : "", how(claim)))];
   const quiet = found.claims.filter((claim) => !claim.signed).map(({ method }) => method);
-  const head = make("thead", {}, make("tr", {}, ...["", "change", "claimed beside actual", ""].map((name) => make("th", { scope: "col", textContent: name }))));
-  const notes = [...found.notes, ...(quiet.length ? [`${quiet.join(", ")} ${quiet.length === 1 ? "has" : "have"} no sign and claim${quiet.length === 1 ? "s" : ""} no direction.`] : [])];
+  const head = make("thead", {}, make("tr", {}, ...["", "change", "claimed and actual", ""].map((name) => make("th", { scope: "col", textContent: name }))));
+  const notes = [...found.notes, ...(quiet.length ? [`${quiet.join(", ")} ${quiet.length === 1 ? "has" : "have"} no sign, so no direction is claimed.`] : [])];
   return make("div", { className: "compared" },
-    make("p", { className: "lead", textContent: `Change of ${number()}. Bars share one scale; scores of gradients and of the control are not in its unit, so their direction is all they claim.` }),
-    make("div", { className: "scroll", role: "region", tabIndex: 0, aria: { label: "Claimed beside actual effect" } }, make("table", {}, head, make("tbody", {}, ...rows))),
+    make("p", { className: "lead", textContent: `Change of ${number()}. All bars have one scale. Scores of gradients and of the control have another unit: compare only their direction.` }),
+    make("div", { className: "scroll", role: "region", tabIndex: 0, aria: { label: "Claimed and actual effect" } }, make("table", {}, head, make("tbody", {}, ...rows))),
     ...notes.map((note) => make("p", { className: "lead", textContent: note })));
 };
