@@ -79,7 +79,7 @@ def start(
     heedful generate "Once upon a time" --all
     heedful doctor zoo:sentiment
 
-    Options and more examples of a command: heedful COMMAND --help
+    For options and more examples of a command: heedful COMMAND --help
     """
 
 

@@ -30,12 +30,14 @@ if TYPE_CHECKING:
     from heedful.heads.top_links import Link
 
 option = typer.Option
-TARGET = "--aggregate gradient: gradients of this label, index or token. Default: the prediction."
+TARGET = "With --aggregate gradient: label, index or token whose gradients are used. Default: the prediction."
 Target = Annotated[str | None, option(metavar="LABEL", help=TARGET)]
-ANSWER = "Models that write text: use this continuation instead of the model's own."
+ANSWER = "For models that write text: use this continuation, not the one that the model writes."
 Answer = Annotated[str | None, option(metavar="TEXT", help=ANSWER)]
 Unit = Annotated[Literal["word", "token"], option(help="Show attention between words, or between tokens.")]
-STACK = "Encoder-decoders: attention in the encoder (self), in the decoder, or from decoder to text (cross)."
+STACK = (
+    "For encoder-decoders: attention in the encoder (self), in the decoder, or from decoder to text (cross)."
+)
 Stack = Annotated[Literal["self", "decoder", "cross"], option(help=STACK)]
 Layer = Annotated[int | None, option(metavar="N", min=0, help="Show one layer, counted from 0.")]
 Head = Annotated[
@@ -47,17 +49,24 @@ Aggregate = Annotated[Hows, option("--aggregate", help=HOW)]
 Links = Annotated[int, option(metavar="N", min=1, help="How many links to show.")]
 FIGURE = "Draw all heads, or the chosen one, to a .png or .svg file."
 Figure = Annotated[Path | None, option(metavar="FILE", help=FIGURE)]
-VIEW = "--figure: all heads (grid), one head as a matrix or as lines (head), or similar heads (layout)."
+VIEW = (
+    "With --figure: draw all heads (grid), one head as a matrix, one head as lines (head), or which heads "
+    "are similar (layout)."
+)
 Views = Literal["grid", "matrix", "head", "layout"]
 View = Annotated[Views | None, option("--view", help=VIEW)]
-ABLATE = "Switch these heads off: 2.3 (layer 2, head 3, from 0), 3.*, cross:1.0 or all, separated by commas."
+ABLATE = (
+    "Switch off these heads, separated by commas: 2.3 (layer 2, head 3, both counted from 0), 3.* (all heads "
+    "of layer 3), cross:1.0 (cross-attention) or all."
+)
 Ablate = Annotated[str | None, option("--ablate", metavar="HEADS", help=ABLATE)]
-REMOVE = "--ablate: replace a head's output by 0, by its mean over the text, or by uniform attention."
+REMOVE = "With --ablate: replace a head's output by 0, by its mean over the text, or by uniform attention."
 Remove = Annotated[Literal["zero", "mean", "uniform"], option("--how", help=REMOVE)]
 Weights = Annotated[bool, option("--weights", help="With --json or --csv: also print all attention weights.")]
 AsCsv = Annotated[bool, option("--csv", help="Print CSV: one line per head; with --weights, one per weight.")]
 Long = Annotated[
-    Literal["error", "truncate"], option(help="A text longer than the model can read: stop, or cut it.")
+    Literal["error", "truncate"],
+    option(help="If the text is longer than the model can read: stop, or cut it."),
 ]
 
 
@@ -100,10 +109,12 @@ def attention(
     heedful attention "Read it." -m zoo:titler --stack cross --answer "Reading"
     heedful attention "not bad" --ablate 0.1,1.* --how uniform
 
-    Types of heads: P previous word, N next word, S the word itself, F first position, D special tokens except
-    the first, . punctuation, V one other word, B the same text of a pair, ~ many words, - none of these.
+    A letter shows what a head of this type looks at: P previous word, N next word, S the word itself, F first
+    position, D special tokens except the first, . punctuation, V one other word, B its own text of a pair,
+    ~ many words, - none of these.
 
-    A high weight shows where a head looks, not what the model uses: see heedful explain and heedful trial.
+    A high weight shows where a head looks. It does not show what the model uses: for that, see heedful
+    explain and heedful trial.
     """
     shape, look = form(as_json, as_csv), AttentionView(stack, layer, head, how, links)
     look.check(figure, view)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 option, argument = typer.Option, typer.Argument
 METHODS = (
     "Method to audit (see heedful methods). Repeat, or separate by commas. all: all except expensive ones. "
-    "none: only those of --scores. Default: four of different kinds."
+    "none: audit only the file of --scores. Default: four of different kinds."
 )
 Methods = Annotated[list[str] | None, option("--method", metavar="METHOD", help=METHODS)]
 METRICS = (
@@ -38,27 +38,27 @@ METRICS = (
     "Default: comprehensiveness and sufficiency."
 )
 Metrics = Annotated[list[str] | None, option("--metric", metavar="METRIC", help=METRICS)]
-FULL = "All methods except expensive ones, six metrics, and a search for the best order of the words."
+FULL = "Run all methods except expensive ones, use six metrics, and search for the best order of the words."
 Full = Annotated[bool, option("--full", help=FULL)]
 OPERATORS = (
     "How words are removed to test the methods: delete, mask, swap, unk, pad, mean. Repeat, or separate by "
-    "commas. all: every one in turn. Default: two that the methods themselves do not use."
+    "commas. all: each one in turn. Default: two that the methods do not use for their scores."
 )
 Operators = Annotated[list[str] | None, option("--operators", metavar="HOW", help=OPERATORS)]
-Draws = Annotated[int, option(min=2, help="Random orders of the words per text, to compare with.")]
+Draws = Annotated[int, option(min=2, help="Number of random orders of the words per text.")]
 SCORES = (
-    "Also audit scores made elsewhere: JSONL with text or row, method, scores and fitted_by "
-    "(how words were removed to make them)."
+    "Also audit scores from other tools. The file is JSONL with the fields text or row, method, scores, and "
+    "fitted_by (how words were removed to make the scores)."
 )
 Scores = Annotated[Path | None, option(metavar="FILE", help=SCORES)]
-DECIDED = "Stop as soon as the verdict is certain enough (20 texts or more)."
+DECIDED = "Stop as soon as the verdict is certain enough (after 20 texts or more)."
 UntilDecided = Annotated[bool, option("--until-decided", help=DECIDED)]
-DRY = "Only print what the audit would cost and what differences it could show."
+DRY = "Only print what the audit would cost and which differences it could detect."
 DryRun = Annotated[bool, option("--dry-run", help=DRY)]
-OUT = "Save the run in this folder. If it is interrupted, the same command resumes it. Default: not saved."
+OUT = "Save the run in this folder. If it is interrupted, run the same command again. Default: not saved."
 Out = Annotated[Path | None, option(metavar="FOLDER", help=OUT)]
 Limit = Annotated[int | None, option(min=1, metavar="N", help="Use N texts, drawn at random.")]
-SHARD = "Texts saved together: an interrupted audit loses at most N."
+SHARD = "Number of texts that are saved together. An interrupted audit loses at most N texts."
 ShardSize = Annotated[int, option("--shard", min=1, metavar="N", help=SHARD)]
 CSV = "Print the table as CSV: one line per metric, operator and method."
 
@@ -93,8 +93,8 @@ def audit(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Find out which explanation method to use. It tests on many texts which methods point to words that
-    really change the output.
+    """Find out which explanation method to use. The audit tests on many texts whether the words that a method
+    names really change the output.
 
     \b
     heedful audit reviews.csv --text-column review --out run/
@@ -105,9 +105,9 @@ def audit(
     heedful audit reviews.parquet --operators all --metric aopc --json
     heedful audit reviews.csv --engine ray --workers 8
 
-    By default the audit is quick: four methods and two metrics, less than a second per short text for a small
-    model. --full takes several times longer. The cost is printed before it starts. Use 20 texts or more to
-    compare methods.
+    By default the audit is quick: it runs four methods and two metrics. With a small model, a short text
+    takes less than a second. --full takes several times longer. The audit prints its cost before it starts.
+    Use 20 texts or more to compare methods.
 
     --out saves all scores (Parquet), the table (table.csv) and the report (report.html).
     """

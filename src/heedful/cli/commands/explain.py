@@ -54,12 +54,12 @@ def explain(
     heedful explain "Once upon a" -m zoo:lm --sequence " time" --contrast " hill"
     echo "the food was fine" | heedful explain --json
 
-    Each method is compared with random orders of the words: words are removed, the top words of the method
-    first, and the output should change more than for a random order. If a method is no better than `random`,
-    do not trust it. One text is not enough to rank methods: heedful audit ranks them on many.
+    heedful compares each method with random orders of the words. It removes words, the top words of the
+    method first. The output should then change more than with a random order. If a method is no better than
+    `random`, do not trust it. One text is not enough to rank methods: heedful audit ranks them on many texts.
 
-    A short sentence and a small model take a few seconds; a longer run prints its cost first. Ctrl-C shows
-    (and saves) the methods that are finished.
+    With a short sentence and a small model, it takes a few seconds. A longer run prints its cost first.
+    Ctrl-C shows (and saves) the methods that are finished.
     """
     from heedful.cli.run_explain import ExplainRequest, OutputChoice, command
 

@@ -31,7 +31,7 @@ HELP = """Train sparse autoencoders (SAEs) and read their features.
     heedful features train acts/ --width 4096 --kind topk --k 32 --out sae/
     heedful features page sae/ speeches.txt --choose random:10 --html page.html
 
-    These are the steps, in order: find a site, store its activations, train an SAE on them, look at its
+    Do these steps in this order: find a site, store its activations, train an SAE on them, and look at its
     features.
 """
 app = typer.Typer(help=HELP)
@@ -42,7 +42,7 @@ File = Annotated[
 Site = Annotated[str, option(metavar="SITE", help="Layer and place; see heedful features sites MODEL.")]
 Out = Annotated[
     Path,
-    option(metavar="FOLDER", help="Folder for the activations. If interrupted, the same command resumes."),
+    option(metavar="FOLDER", help="Folder for the activations."),
 ]
 Rows = Annotated[
     int | None,
@@ -80,7 +80,7 @@ def harvest(
 ) -> None:
     """Store the activations of one layer on many texts.
 
-    They are shuffled. If it is interrupted, the same command resumes it.
+    The activations are stored in random order. If the command is interrupted, run it again to continue.
 
     \b
     heedful features harvest speeches.txt --site blocks.2.resid --out acts/

@@ -22,7 +22,8 @@ SAE_HELP = "A folder written by heedful features train, or zoo:lm."
 Sae = Annotated[Path, o.argument(metavar="SAE", help=SAE_HELP)]
 Other = Annotated[Path, o.argument(metavar="OTHER", help="The second SAE.")]
 Saes = Annotated[
-    list[Path], o.argument(metavar="SAE...", help="Two or more SAE folders, from few to many features.")
+    list[Path],
+    o.argument(metavar="SAE...", help="Two or more SAE folders, sorted from few to many features."),
 ]
 SITE = "Layer and place. Default: where the SAE was trained."
 Site = Annotated[str | None, o.option(metavar="SITE", help=SITE)]
@@ -31,14 +32,14 @@ Rows = Annotated[
 ]
 LABEL = "Column with the true labels, for classifiers. Default: the model's own predictions."
 LabelColumn = Annotated[str | None, o.option(metavar="NAME", help=LABEL)]
-SEEDS = "Another SAE that differs in its seed only, to show how much the seed matters. Repeatable."
+SEEDS = "Another SAE that differs only in its seed. It shows how much the seed matters. Repeatable."
 Seeds = Annotated[list[Path] | None, o.option("--reseed", metavar="SAE", help=SEEDS)]
 ALIKE = "Link two features if the cosine of their decoder vectors is at least this."
 Alike = Annotated[float, o.option(metavar="COSINE", help=ALIKE)]
 Trees = Annotated[int, o.option(min=1, metavar="N", help="Draw the N largest trees.")]
-OTHER_MODEL = "Model of the second SAE, if it is another."
+OTHER_MODEL = "Model of the second SAE, if it is not the same model."
 OtherModel = Annotated[str | None, o.option(metavar="MODEL", help=OTHER_MODEL)]
-NEURONS = "Two sites whose neurons are compared, too, separated by a comma. Default: the neurons of the MLPs."
+NEURONS = "Also compare the neurons of these two sites. Default: the neurons of the MLPs."
 Neurons = Annotated[str | None, o.option(metavar="SITE,SITE", help=NEURONS)]
 SHARES = ("explained", "dead", "dense")
 LEGEND = {
@@ -70,8 +71,8 @@ def measure(
 ) -> None:
     """Measure the quality of an SAE.
 
-    It reports sparsity, explained variance, and how much worse the model gets when the SAE's output replaces
-    its activations.
+    It reports sparsity, explained variance, and how much worse the model gets when the output of the SAE
+    replaces the activations of the model.
 
     \b
     heedful features measure zoo:lm

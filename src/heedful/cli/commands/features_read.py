@@ -24,14 +24,19 @@ SAE_HELP = "Folder of an SAE made by heedful features train, SAELens or dictiona
 Folder = Annotated[Path, o.argument(metavar="SAE", help=SAE_HELP)]
 Named = Annotated[
     list[str] | None,
-    o.option("--feature", metavar="N,...", help="Feature numbers. Repeatable. Default: chosen for you."),
+    o.option("--feature", metavar="N,...", help="Feature numbers. Repeatable. Default: heedful chooses."),
 ]
-CHOOSE = "How features are chosen: random:N, most-active:N, strongest:N, spread:N or any:N."
+CHOOSE = (
+    "How features are chosen: random:N, most-active:N, strongest:N, spread:N (from rare to frequent) or "
+    "any:N (also features that are never active)."
+)
 Choose = Annotated[str, o.option(metavar="RULE", help=CHOOSE)]
 Own = Annotated[list[str] | None, o.option("--text", metavar="TEXT", help="Also show this text. Repeatable.")]
 Page = Annotated[Path, o.option("--html", metavar="FILE", help="Write the report to this HTML file.")]
-Examples = Annotated[int, o.option(min=1, help="Examples with the highest activation, per feature.")]
-Quantiles = Annotated[int, o.option(min=1, help="Also show examples from so many levels of activation.")]
+Examples = Annotated[
+    int, o.option(min=1, help="Number of examples with the highest activation, per feature.")
+]
+Quantiles = Annotated[int, o.option(min=1, help="Also show examples from this many levels of activation.")]
 Rows = Annotated[
     int | None, o.option(min=1, metavar="N", help="Stop after about N tokens. Default: all texts.")
 ]
@@ -44,12 +49,15 @@ Count = Annotated[
 Llm = Annotated[
     bool, o.option("--llm", help="Use the language model at HEEDFUL_LLM_URL. Texts are sent there.")
 ]
-LlmModel = Annotated[str | None, o.option(metavar="NAME", help="--llm: name of the model there.")]
-Cache = Annotated[Path, o.option("--cache", metavar="FOLDER", help="--llm: folder that keeps the answers.")]
-Held = Annotated[
-    int | None, o.option(min=1, help="Held-out examples per level of activation. Default: 5, with --llm 1.")
+LlmModel = Annotated[
+    str | None, o.option(metavar="NAME", help="With --llm: name of the model on that server.")
 ]
-Dry = Annotated[bool, o.option("--dry-run", help="--llm: only show what would be sent.")]
+Cache = Annotated[Path, o.option("--cache", metavar="FOLDER", help="With --llm: folder for the answers.")]
+Held = Annotated[
+    int | None,
+    o.option(min=1, help="Held-out examples per level of activation. Default: 5, or 1 with --llm."),
+]
+Dry = Annotated[bool, o.option("--dry-run", help="With --llm: only show what would be sent.")]
 
 
 def page(
@@ -134,9 +142,10 @@ def interpret(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Describe in words when features are active, and score that.
+    """Describe when features are active, and score the description.
 
-    The description is scored on texts it was not made from, and compared with two controls.
+    The description is in words. It is scored on other texts than those it was made from, and compared with
+    two controls.
 
     \b
     heedful features interpret zoo:lm --features 50
@@ -144,8 +153,8 @@ def interpret(
     heedful features interpret sae/ speeches.txt --llm --llm-model NAME --dry-run
 
     By default simple rules write the descriptions and nothing leaves the machine. --llm sends texts to the
-    server in the environment variable HEEDFUL_LLM_URL, for example http://localhost:8000/v1 (key:
-    HEEDFUL_LLM_KEY).
+    server in the environment variable HEEDFUL_LLM_URL, for example http://localhost:8000/v1. The key is in
+    HEEDFUL_LLM_KEY.
     """
     silence_libraries()
     from heedful.features.interpretation.interpret import HELD_OUT_FIRINGS

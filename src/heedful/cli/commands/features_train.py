@@ -28,28 +28,29 @@ ActivationStore = Annotated[
     Path, o.argument(metavar="ACTS", help="Folder written by heedful features harvest.")
 ]
 Out = Annotated[Path, o.option(metavar="FOLDER", help="Folder for the SAE and its checkpoints.")]
-WIDTH = "Number of features. Default: eight per dimension, at most one per 16 activations."
+WIDTH = "Number of features. Default: eight per dimension, but at most one per 16 activations."
 Width = Annotated[int | None, o.option(min=1, help=WIDTH)]
 Kinds = Annotated[Kind, o.option(help="Architecture of the SAE.")]
 Steps = Annotated[
-    int | None, o.option(min=1, help="Training steps. Default: four passes over the data, at least 4,000.")
+    int | None,
+    o.option(min=1, help="Training steps. Default: four passes over the data, but at least 4,000."),
 ]
-BATCH = "Activations per step. Default: 1,024; with more than a million activations 4,096."
+BATCH = "Activations per step. Default: 1,024, or 4,096 if there are more than a million activations."
 Batch = Annotated[int | None, o.option(min=1, help=BATCH)]
 ACTIVE = "topk, batchtopk, matryoshka: active features per token. Default: chosen by a short pilot run."
 K = Annotated[int | None, o.option("--k", min=1, help=ACTIVE)]
 LR = (
-    "Learning rate. Default: 4e-4 * 4096 / width, at most 5e-3; from width 4,096 on "
+    "Learning rate. Default: 4e-4 * 4096 / width, but at most 5e-3. If the width is 4,096 or more: "
     "2e-4 / sqrt(width / 2^14)."
 )
 Lr = Annotated[float | None, o.option(help=LR)]
 LAMBDA = "relu, relu-tied, jumprelu: weight of the sparsity penalty. Default: chosen by a short pilot run."
 Lambda = Annotated[float | None, o.option("--lambda", min=0, help=LAMBDA)]
 Resume = Annotated[bool, o.option("--resume", help="Resume from the last checkpoint in the folder.")]
-Keep = Annotated[int, o.option(min=1, metavar="STEPS", help="Steps between checkpoints.")]
+Keep = Annotated[int, o.option(min=1, metavar="STEPS", help="Number of steps between checkpoints.")]
 LOOK = "Show three features on these texts at every checkpoint."
 Look = Annotated[Path | None, o.option("--look", metavar="TEXTS", help=LOOK)]
-LOOKS = "--look: the model. Default: the one the activations come from."
+LOOKS = "With --look: the model. Default: the model that the activations come from."
 LookModel = Annotated[str | None, o.option("--model", metavar="MODEL", help=LOOKS)]
 Threads = Annotated[int | None, o.option(min=1, help="CPU threads. Default: chosen by torch.")]
 
@@ -81,9 +82,9 @@ def train(
     heedful features train acts/ --width 2048 --kind relu --lambda 3 --out sae/
     heedful features train acts/ --kind topk --out sae/ --look speeches.txt
 
-    If it is interrupted, --resume continues from the last checkpoint with the same result. Without --k or
-    --lambda a short pilot run measures how sparse the activations are and chooses it. On several GPUs or
-    machines, start it with torchrun -m heedful features train.
+    If the training is interrupted, --resume continues from the last checkpoint. The result is the same.
+    Without --k or --lambda, a short pilot run measures how sparse the activations are and chooses the value.
+    On several GPUs or machines, start it with torchrun -m heedful features train.
     """
     silence_libraries()
     import torch

@@ -41,7 +41,7 @@ def generate(
     heedful generate "Once upon" --why lime --budget 200 --max-new-tokens 2
 
     --why explains every token, so it takes as long as one heedful explain per token. Ctrl-C shows the tokens
-    that are explained so far.
+    that were explained so far.
     """
     text = read_text(prompt, "prompt")
     silence_libraries()

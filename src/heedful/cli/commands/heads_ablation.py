@@ -29,16 +29,19 @@ LabelColumn = Annotated[str | None, o.option(metavar="NAME", help=LABELS)]
 HOW = "Replace a head's output by 0, by its mean over the texts, or by uniform attention."
 How = Annotated[Literal["zero", "mean", "uniform"], o.option("--how", help=HOW)]
 Level = Annotated[Literal["head", "layer"], o.option(help="Switch off single heads, or whole layers.")]
-METRIC = "log-probability, accuracy, agreement or log-likelihood. Default: the first that fits the model."
+METRIC = (
+    "Metric that ranks the heads: log-probability, accuracy, agreement or log-likelihood. Default: "
+    "log-probability for classifiers, log-likelihood for language models."
+)
 Metric = Annotated[str | None, o.option(metavar="NAME", help=METRIC)]
 GRADIENT = "Also estimate the importance from gradients: one pass per text."
 Gradient = Annotated[bool, o.option("--gradient/--no-gradient", help=GRADIENT)]
-SHORTLIST = "Heads tried at each step: the K that mattered least before. 0: all."
+SHORTLIST = "At each step, try the K heads that mattered least so far. 0: try all heads."
 Shortlist = Annotated[int, o.option(min=0, metavar="K", help=SHORTLIST)]
 Steps = Annotated[
     int | None, o.option(min=1, metavar="N", help="How many heads to switch off. Default: all.")
 ]
-Draws = Annotated[int, o.option(min=1, help="Random orders of heads, to compare with.")]
+Draws = Annotated[int, o.option(min=1, help="Number of random orders of heads, for comparison.")]
 AsCsv = Annotated[bool, o.option("--csv", help="Print CSV: one line per head or step.")]
 
 
@@ -69,9 +72,9 @@ def importance(
     heedful heads importance reviews.csv --how uniform --level layer
     heedful heads importance sentences.csv --model zoo:lm --csv
 
-    Heads are named layer.head, both counted from 0; cross:1.0 is a head of the cross-attention. Give a
-    classifier labels; without them, the change of its own predictions is measured. A language model is
-    measured on the tokens of the texts. Cost: one pass over the texts per head.
+    Heads are named layer.head, both counted from 0; cross:1.0 is a head of the cross-attention. For a
+    classifier, give --label-column; without it, the command measures how its own predictions change. A
+    language model is measured on the tokens of the texts. The cost is one pass over the texts per head.
     """
     shape = form(as_json, as_csv)
     check_save(save, "head-importance")
@@ -130,9 +133,9 @@ def prune(
     heedful heads prune reviews.csv --label-column label --shortlist 0 --steps 8
     heedful heads prune sentences.csv --model zoo:lm --steps 12
 
-    Half of the texts choose the heads and the other half measures the loss: on the texts that chose, the loss
-    would look too small. The order is compared with that of single-head importance and with random
-    orders. Cost: about --shortlist passes over the texts per head.
+    Heads are chosen on one half of the texts. The other half then shows how much worse the model gets; on the
+    first half, this would look too small. The order is compared with the order of single-head importance and
+    with random orders. The cost is about --shortlist passes over the texts per head.
     """
     shape = form(as_json, as_csv)
     check_save(save, "pruning")

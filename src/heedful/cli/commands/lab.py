@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None)
 Name = Annotated[str, o.argument(metavar="NAME", help="A name from heedful lab list.")]
 Fast = Annotated[bool, o.option("--fast", help="A smaller run: at most about a minute.")]
-Port = Annotated[int, o.option(min=0, max=65535, help="Port of the web page. 0: any free one.")]
+Port = Annotated[int, o.option(min=0, max=65535, help="Port of the web page. 0: any free port.")]
 Database = Annotated[Path, o.option(metavar="FILE", help="SQLite file for the answers.")]
 Results = Annotated[bool, o.option("--results", help="Print the answers so far, and exit.")]
 Out = Annotated[
@@ -73,15 +73,15 @@ def run(
     verbose: o.Verbose = False,
     quiet: o.Quiet = False,
 ) -> None:
-    """Run a lab and check its claims. The exit code is 1 if one fails.
+    """Run a lab and check its claims. The exit code is 1 if a claim fails.
 
     \b
     heedful lab run superposition --fast
     heedful lab run superposition --fast --seed 1 --out lab/ --html a.html
     heedful lab run superposition --fast --json
 
-    Each lab takes some minutes: see heedful lab list. Another seed gives slightly other numbers;
-    docs/labs/index.md says how often it changes a conclusion.
+    Each lab takes some minutes: see heedful lab list. Another seed gives slightly different
+    numbers; docs/labs/index.md says how often another seed changes a conclusion.
     """
     silence_libraries()
     from heedful.labs.base.registry import run_lab
@@ -120,8 +120,8 @@ def study(
     heedful lab study choose-the-classifier --database answers.sqlite --port 0
     heedful lab study choose-the-classifier --database answers.sqlite --results
 
-    The page can be reached from this machine only, works without scripts, and does not ask for names. Ctrl-C
-    stops it; the answers are kept.
+    Only this machine can open the page. It works without scripts and does not ask for names. Ctrl-C stops it;
+    the answers are kept.
     """
     silence_libraries()
     answers = _answers(name, database, seed, results)

@@ -18,23 +18,23 @@ from heedful.core.errors import HeedfulError
 option, argument = typer.Option, typer.Argument
 MODELS = "Models to offer. Default: zoo:sentiment and zoo:lm."
 Models = Annotated[list[str] | None, argument(metavar="MODEL...", help=MODELS)]
-HOST = "Address to listen on. Other addresses than this machine's own need the token that is printed."
+HOST = "Address to listen on. If other machines can reach it, users need the token that is printed."
 Host = Annotated[str, option(metavar="ADDRESS", help=HOST)]
-Port = Annotated[int, option(min=0, max=65535, help="Port. 0: any free one.")]
+Port = Annotated[int, option(min=0, max=65535, help="Port. 0: any free port.")]
 RUNS = "Save results in this folder, and show the runs in it. Default: a temporary folder."
 Runs = Annotated[Path | None, option(metavar="FOLDER", help=RUNS)]
 TEMPORARY = "results are deleted when the server stops; to keep them: heedful serve --runs FOLDER"
-ROOT = "Folder with model folders, which users may load with --allow-load."
+ROOT = "Folder with models. With --allow-load, users of the page may load them."
 Root = Annotated[Path | None, option("--models", metavar="DIR", help=ROOT)]
 ALLOW = "Allow users of the page to load other models from this machine."
 Allow = Annotated[bool, option("--allow-load", help=ALLOW)]
-SAES = "SAE whose features are shown: FOLDER, or MODEL=FOLDER. Repeatable."
+SAES = "Show the features of this SAE: FOLDER, or MODEL=FOLDER. Repeatable."
 Saes = Annotated[list[str] | None, option("--sae", metavar="FOLDER", help=SAES)]
 TEXTS = "Texts that show what features mean: FILE, or MODEL=FILE. Repeatable."
 Texts = Annotated[list[str] | None, option("--texts", metavar="FILE", help=TEXTS)]
-NAMES = "Another host name of this server. Repeatable."
+NAMES = "Another host name by which users reach this server. Repeatable."
 Names = Annotated[list[str] | None, option("--name", metavar="HOST", help=NAMES)]
-TOKEN = "Require a token on this machine, too: the environment variable HEEDFUL_TOKEN, or a new one."
+TOKEN = "Require a token on this machine, too. It is HEEDFUL_TOKEN (environment variable) or a new one."
 Token = Annotated[bool, option("--token", help=TOKEN)]
 Browser = Annotated[bool, option("--open", help="Open the web page in a browser.")]
 SHORTEST = 16  # characters of a token somebody chose
@@ -63,8 +63,8 @@ def serve(
     heedful serve zoo:lm --host 0.0.0.0
 
     The page runs on this machine; nothing is sent elsewhere. Ctrl-C stops it. With --runs, results are saved
-    as run folders, which heedful report opens. With another --host, a token is required: it is part of the
-    printed link.
+    as run folders, which heedful report opens. With another --host, users need a token: the printed link
+    contains it.
     """
     silence_libraries()
     try:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 option = o.option
 OWN = "zoo:lm"  # the model that brings a dictionary
-SAE = "Folder of a trained SAE, or zoo:lm. Default with the model zoo:lm: its SAE."
+SAE = "Folder of a trained SAE, or zoo:lm. Default for the model zoo:lm: its own SAE."
 SaeFolder = Annotated[Path | None, option("--sae", metavar="FOLDER", help=SAE)]
 FEATURE = (
     "Feature and new value: 268=5x (5 times its maximum), 268=3, 268=+2 (add 2), 268=0, "
@@ -32,23 +32,26 @@ FEATURE = (
 Features = Annotated[list[str] | None, option("--feature", "-f", metavar="N=VALUE", help=FEATURE)]
 POSITIONS = "Tokens to steer: all, last, or positions separated by commas."
 Positions = Annotated[str, option(metavar="WHERE", help=POSITIONS)]
-TEXTS = "Texts, one per line, to measure maxima (for 5x) and the difference of means."
+TEXTS = "Texts, one per line. They are used to measure maxima (for 5x) and the difference of means."
 Texts = Annotated[Path | None, option("--texts", metavar="FILE", help=TEXTS)]
 SWEEP = "Try several values, separated by commas (0,1x,2x,5x), and print a table."
 Sweep = Annotated[str | None, option("--sweep", metavar="VALUES", help=SWEEP)]
-PROMPTS = "--sweep: more prompts, one per line. Intervals are over prompts."
+PROMPTS = "With --sweep: more prompts, one per line. The intervals are computed over prompts."
 Prompts = Annotated[Path | None, option("--prompts", metavar="FILE", help=PROMPTS)]
-TOWARDS = "Texts, one per line: steer from the mean of --away to the mean of these. --sweep: the baseline."
+TOWARDS = (
+    "Texts, one per line: steer from the mean of --away to the mean of these texts. With --feature: "
+    "the baseline for comparison."
+)
 Towards = Annotated[Path | None, option("--towards", metavar="FILE", help=TOWARDS)]
 Away = Annotated[
     Path | None, option("--away", metavar="FILE", help="Texts to steer away from, one per line.")
 ]
-STRENGTH = "Factor for the difference of means."
+STRENGTH = "Multiply the difference of means by this factor."
 Strength = Annotated[float, option(help=STRENGTH)]
 Site = Annotated[
-    str | None, option(metavar="SITE", help="Layer and place to steer. Default: that of the SAE.")
+    str | None, option(metavar="SITE", help="Layer and place to steer. Default: the site of the SAE.")
 ]
-THRESHOLD = "--sweep: count a feature as active above this value."
+THRESHOLD = "With --sweep: a feature counts as active above this value."
 Threshold = Annotated[float, option(min=0.0, help=THRESHOLD)]
 
 
@@ -85,10 +88,11 @@ def steer(
     heedful steer "We must" --sae sae/ -f 268=0 --sweep 1x,5x --texts speeches.txt
     heedful steer "We" --towards war.txt --away peace.txt --site blocks.1.resid
 
-    It shows the text without and with steering. Each feature steer is compared with a difference-of-means
-    vector of the same norm: from --away to --towards, or between tokens of --texts where the feature is
-    active and where it is not (zoo:lm brings its own texts). --sweep sets the first --feature to each value
-    and also compares with a random direction; the model without steering rates the texts.
+    It shows the text without and with steering. It also steers with a difference of means of the same norm,
+    for comparison. This vector goes from --away to --towards. Without these files, it goes from tokens of
+    --texts where the feature is not active to tokens where it is active (zoo:lm has its own texts). --sweep
+    sets the first --feature to each value and also compares with a random direction. The model without
+    steering then rates the texts.
     """
     text = read_text(prompt, "prompt")
     if sae is None and feature and model == OWN:

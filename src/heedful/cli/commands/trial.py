@@ -26,16 +26,18 @@ from heedful.cli.typed_command import typed
 option = typer.Option
 TESTS = "Test to run. Repeat, or separate by commas. Default: all tests that can run."
 Tests = Annotated[list[str] | None, option("--test", metavar="TEST", help=TESTS)]
-TRAIN = "File with texts and labels to train on, same columns. Needed by the tests that train models."
+TRAIN = "File with texts and labels to train on, with the same columns. The tests that train models need it."
 Train = Annotated[Path | None, option("--train", metavar="FILE", help=TRAIN)]
 TrainLimit = Annotated[int | None, option(min=1, metavar="N", help="Train on the first N texts only.")]
-Permutations = Annotated[int, option(min=1, help="Shuffles per text and layer.")]
+Permutations = Annotated[int, option(min=1, help="Number of shuffles per text and layer.")]
 Epsilon = Annotated[float, option(min=0.0, help="How much the adversary may change the output.")]
 Starts = Annotated[int, option(min=1, help="Adversary: number of starting points of the search.")]
-Climb = Annotated[int, option(min=1, help="Adversary: steps of the search.")]
+Climb = Annotated[int, option(min=1, help="Adversary: number of steps of the search.")]
 Length = Annotated[int, option(min=8, metavar="N", help="Training: use the first N tokens of each text.")]
-Seeds = Annotated[int, option(min=2, help="Models trained per setting, each with another random seed.")]
-STEPS = "Training steps per model. Default: chosen by the number of layers."
+Seeds = Annotated[
+    int, option(min=2, help="Number of models to train per setting, each with another random seed.")
+]
+STEPS = "Training steps per model. The default depends on the number of layers."
 Steps = Annotated[int | None, option(min=1, metavar="N", help=STEPS)]
 IMPROVE = (
     "Fine-tune with an attention regulariser and compare before and after: "
@@ -57,7 +59,7 @@ class TrialCommand(typer.core.TyperCommand):
 
 
 def _listed(facts: Any) -> tuple[str, str]:
-    condition = "needs --improve. " if facts.on_request else "needs --train. " if facts.trains else ""
+    condition = "Needs --improve. " if facts.on_request else "Needs --train. " if facts.trains else ""
     return facts.name.replace(" ", "-"), condition + facts.title
 
 
@@ -98,9 +100,10 @@ def trial(
     heedful trial reviews.csv --label-column label --train train.csv --out trial/
     heedful trial texts.csv --label-column label --train m.jsonl --improve sharper
 
-    Papers disagree: "Attention is not Explanation", "Attention is not not Explanation". This runs their
-    tests on your model and says what each did and did not show. The tests with --train train several models
-    and take longest. Ctrl-C shows (and saves) the tests that are finished.
+    Two papers disagree: "Attention is not Explanation" and "Attention is not not Explanation". This command
+    runs the published tests on your model. It says what each test showed and what it did not show. The tests
+    that need --train train several models and take the longest time. Ctrl-C shows (and saves) the tests that
+    are finished.
     """
     shape = form(as_json, as_csv)
     check_save(save, "trial")

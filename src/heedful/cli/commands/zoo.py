@@ -64,8 +64,8 @@ def pull(
 ) -> None:
     """Download a model and check its checksum.
 
-    A damaged download is repaired. Some models need an extra package to be converted; if it is missing, the
-    command says so before it starts.
+    A damaged download is repaired. Some models must be converted, and this needs an extra package. If the
+    package is missing, the command says so before it starts.
 
     \b
     heedful zoo pull minilm
