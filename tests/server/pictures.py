@@ -146,6 +146,7 @@ def turned(page: Visit, tab: str) -> None:
     """At one of its tabs, which is at the top of the picture."""
     page.tab.get_by_role("tab", name=tab).click()
     page.tab.evaluate("document.getElementById('tabs').scrollIntoView({ block: 'start' })")
+    page.tab.evaluate("scrollBy(0, 40)")  # the bar on top covers what is above
 
 
 if __name__ == "__main__":

@@ -36,10 +36,10 @@ def opened(
 
 def turned(page: Visit, tab: str) -> None:
     page.tab.get_by_role("tab", name=tab).click()
-    assert page.tab.get_by_role("tabpanel").count() == 1
+    assert page.tab.locator("#view-explain > [role=tabpanel]:not([hidden])").count() == 1
 
 
-def tested(page: Visit) -> None:
+def run_test(page: Visit) -> None:
     """The methods are tested by the button of the first screen."""
     page.tab.locator("#test").get_by_role("button", name=re.compile("^Test the methods on this text")).click()
     page.see("#verdict .sentences", re.compile("Better than random here|Tested against|random orders here"))
@@ -80,8 +80,9 @@ def test_an_expensive_method_waits_for_a_click_and_survives_a_reload(visit: Call
 def test_methods_are_tested(visit: Callable[..., Visit]) -> None:
     page = opened(visit, tab="Evidence")
     page.see("#evidence button", "Test the methods on this text")
+    page.see("#evidence summary", "Do the methods agree?")  # asked for when the tab is opened
     page.see("#verdict .sentences", "Masking one word at a time")
-    tested(page)
+    run_test(page)
     page.see("#verdict .heed", "Which method to use on this model")
     page.see("#evidence table")
     assert page.tab.locator("#evidence svg.plot").count() >= 1
@@ -351,7 +352,7 @@ def test_features_and_steering(visit: Callable[..., Visit], tiny: Any) -> None:
     page.tab.get_by_role("button", name="Write 40 tokens").click()
     page.see("#features .written .said", "the cat sat on the mat")
     page.tab.get_by_role("button", name="What is it active on").click()
-    page.see("#features .feature .examples")
+    page.see("#features .about-feature .example")
 
 
 def test_features_have_names(visit: Callable[..., Visit], tiny: Any, server_state: Any) -> None:
@@ -450,7 +451,7 @@ def test_copied_python_runs(visit: Callable[..., Visit], tmp_path: Any, monkeypa
     page = opened(visit, TEXT, "&methods=grad-x-input")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.tab.get_by_role("button", name="Copy as Python").click()
-    page.see("#answer button", "Copied")
+    page.see("#copies button", "Copied")
     code = page.tab.evaluate("navigator.clipboard.readText()")
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "copied", "exec"), {})
@@ -521,7 +522,7 @@ def test_both_colours(visit: Callable[..., Visit], scheme: str) -> None:
 def test_narrow_and_zoomed(visit: Callable[..., Visit], width: int, scale: int) -> None:
     """390 pixels; 1200 pixels at 200 %, which is 600; and the 320 of WCAG's reflow."""
     page = opened(visit, viewport={"width": width, "height": 800}, device_scale_factor=scale)
-    tested(page)
+    run_test(page)
     for tab in ("Evidence", "Attention", "How it was made", "Methods", "Try it"):
         turned(page, tab)
         assert page.tab.evaluate("document.documentElement.scrollWidth") <= width, tab
@@ -540,7 +541,7 @@ def test_narrow_and_zoomed(visit: Callable[..., Visit], width: int, scale: int) 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious(visit: Callable[..., Visit], scheme: str) -> None:
     page = opened(visit, TEXT, color_scheme=scheme)
-    tested(page)
+    run_test(page)
     page.tab.locator("details.choose summary").click()
     assert page.serious() == []
     turned(page, "Try it")
@@ -581,6 +582,6 @@ def test_axe_finds_nothing_serious_inside(visit: Callable[..., Visit], tiny: Any
     page.see("#features .sides.next .bars")
     page.see("#features .limit", "breaks")
     page.tab.get_by_role("button", name="What is it active on").click()
-    page.see("#features .feature .examples")
+    page.see("#features .about-feature .example")
     page.tab.wait_for_timeout(400)
     assert page.serious() == []

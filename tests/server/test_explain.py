@@ -59,7 +59,7 @@ def test_in_a_crowd_less_is_done_for_each(model: Any, monkeypatch: pytest.Monkey
     from heedful.server.schemas import requests
 
     monkeypatch.setattr(live_explain, "LIVE_SECONDS", 60.0)  # on a busy machine, too
-    ask = requests.LiveRequest(**ASK, methods=["grad-l2", "occlusion"])
+    ask = requests.LiveRequest(**ASK, methods=["grad-l2", "occlusion"], agreement=True)
     alone = live_explain.explain_live(model, ask, live_explain.ExplanationCache(), waiting=0)
     crowd = live_explain.explain_live(model, ask, live_explain.ExplanationCache(), waiting=1_000_000)
     assert {cost.method: cost.state for cost in alone.methods}["grad-l2"] == "live"

@@ -69,12 +69,12 @@ def test_who_reads_what(asker: httpx.Client, two: Any, talker: Any) -> None:
 
 
 def test_a_pair_is_explained_as_the_library_does(asker: httpx.Client, two: Any) -> None:
-    from heedful.reports import comparison_sections
+    from heedful.reports import comparison_parts, html
 
     found = asker.post("/api/look", json=pair(two) | {"methods": ["occlusion"]}).json()
     own = heedful.explain(two, PAIR, ["occlusion"])
     assert found["text"] == "\n".join(PAIR)
-    assert found["html"]["methods"] == comparison_sections.methods(own, 2)
+    assert found["html"]["methods"] == html.nodes_html([comparison_parts.methods(own)], 2)
     alone = asker.post(
         "/api/look", json={"model": two.name, "text": PAIR[0], "methods": ["occlusion"]}
     ).json()
@@ -82,12 +82,12 @@ def test_a_pair_is_explained_as_the_library_does(asker: httpx.Client, two: Any) 
 
 
 def test_a_chat_is_explained_as_the_library_does(asker: httpx.Client, talker: Any) -> None:
-    from heedful.reports import comparison_sections
+    from heedful.reports import comparison_parts, html
 
     found = asker.post("/api/look", json=chat(talker) | {"methods": ["grad-x-input"]}).json()
     own = heedful.explain(talker, CHAT, ["grad-x-input"])
     assert "<|im_start|>" in found["text"]
-    assert found["html"]["methods"] == comparison_sections.methods(own, 2)
+    assert found["html"]["methods"] == html.nodes_html([comparison_parts.methods(own)], 2)
     assert [word["text"] for word in found["words"]] == [word.text for word in own["grad-x-input"].words()]
 
 
@@ -181,8 +181,8 @@ def test_mistakes_are_told(asker: httpx.Client, two: Any, ask: dict[str, Any], s
 @pytest.mark.browser
 def test_in_the_page(place: str, two: Any, talker: Any, tmp_path: Path) -> None:
     with visits(place) as visit:
-        page = visit(f"#text={quote(PAIR[0])}&model={quote(two.name)}")
-        page.see("#methods .method")
+        page = visit(f"#text={quote(PAIR[0])}&model={quote(two.name)}&tab=try")
+        page.see("#verdict .text")
         page.tab.get_by_role("button", name="Add a second text").click()
         page.see("#answer", "Type a text")  # a pair needs both
         page.tab.get_by_label("Second text", exact=True).fill(PAIR[1])
@@ -197,8 +197,8 @@ def test_in_the_page(place: str, two: Any, talker: Any, tmp_path: Path) -> None:
         page.tab.get_by_role("button", name="Remove the second text").click()
         page.gone("#try .word:has-text('dog')")
 
-        page = visit(f"#text=a+dog+ran&model={quote(talker.name)}")
-        page.see("#methods .method")
+        page = visit(f"#text=a+dog+ran&model={quote(talker.name)}&tab=try")
+        page.see("#verdict .text")
         page.tab.get_by_role("button", name="Write it as a chat").click()
         page.see("#try .words", "im_start")
         page.tab.get_by_role("button", name="Add a turn").click()

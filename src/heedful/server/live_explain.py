@@ -193,7 +193,7 @@ def explain_live(
         methods=costs(made, dict(comparison), names, skipped, seconds),
         testing=made.weighing * made.seconds_per_row,
         testing_rows=made.weighing,
-        html=parts(comparison, agreement=waiting < CROWD_SIZE),
+        html=parts(comparison, agreement=ask.agreement and waiting < CROWD_SIZE),
         notes=[f"{who}: {what}" for who, what in notes(comparison)],
         operators=list(model.operators),
     )

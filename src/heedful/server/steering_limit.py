@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from heedful.models.adapter import TokenModel
 
 STRENGTHS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)  # times the greatest activation
-TOKENS = 24  # written at each
+TOKENS = 40  # written at each, as many as the page then writes
 
 
 def measure(model: TokenModel, ask: requests.LimitRequest, dictionary: Dictionary, job: Job) -> None:

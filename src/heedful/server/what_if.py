@@ -41,7 +41,8 @@ Ways = dict[int, str]  # word that goes -> the operator by which it goes
 def apply_edits(
     model: Model, ask: requests.WhatIfRequest, memory: ExplanationCache
 ) -> responses.WhatIfResponse:
-    whole = requests.LiveRequest(**{name: getattr(ask, name) for name in requests.LiveRequest.model_fields})
+    shared = requests.LiveRequest.model_fields.keys() & requests.WhatIfRequest.model_fields.keys()
+    whole = requests.LiveRequest(**{name: getattr(ask, name) for name in shared})
     have = memory.of(ask.key)
     if not have or not have.keys() >= set(ask.methods or ()):  # not asked before, or not for all of them
         explain_live(model, whole, memory)

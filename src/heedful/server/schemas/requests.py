@@ -109,6 +109,7 @@ class LiveRequest(PredictionRequest):
     """Prediction, the methods that cost little, and what the others would cost."""
 
     methods: Methods | None = None  # None: the usual ones, the most faithful first
+    agreement: bool = False  # how far the methods agree, too: it takes as long as a method
 
 
 class ExplainJobRequest(LiveRequest):

@@ -36,16 +36,17 @@ const answer = (found) => {
   const [first] = found.prediction;
   const kicker = make("p", { className: "kicker" }, `${what} `, make("b", { textContent: state.model }));
   const verdict = first && make("h1", { className: "verdict" }, make("bdi", { textContent: first.label }), " ", make("span", { className: "chance", textContent: first.shown }));
-  const links = make("p", { className: "acts" },
+  $("copies").replaceChildren(
     button("Copy as Python", (event) => copy(methods.repeat("Python"), event.target)),
-    !state.turns && button("Copy as CLI", (event) => copy(methods.repeat("Command line"), event.target)),
+    ...(state.turns ? [] : [button("Copy as CLI", (event) => copy(methods.repeat("Command line"), event.target))]),
     button("Copy link", (event) => copy(location.href, event.target)));
   const other = found.prediction.length > 1 || first?.share !== null;
-  $("answer").replaceChildren(make("div", {}, kicker, verdict || ""), make("div", { className: "shares" }, other ? bars(found.prediction) : ""), links);
+  $("answer").replaceChildren(make("div", {}, kicker, verdict || ""), make("div", { className: "shares" }, other ? bars(found.prediction) : ""));
 };
 
 const empty = () => {
   $("answer").replaceChildren(make("p", { className: "kicker" }, "What does ", make("b", { textContent: state.model }), " say, and why? Type a text, or choose an example."));
+  $("copies").replaceChildren();
   for (const panel of [methods, trying, generate, attention, features]) panel.clear();
 };
 
@@ -56,7 +57,7 @@ const ask = async () => {
   try {
     const request = { ...question(), methods: state.methods }, began = performance.now();
     if (took > SLOW) predict(request);
-    const found = await quick("look", "/api/look", request);
+    const found = await quick("look", "/api/look", { ...request, agreement: tabs.isOpen("evidence") });
     if (!found) return;
     drop("predict");
     took = performance.now() - began;

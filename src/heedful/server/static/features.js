@@ -60,7 +60,7 @@ const nameAll = async () => {
   const line = fires.querySelector(".naming");
   if (!missing.length || !line) return;
   try {
-    const begun = await start("names", { model: state.model, features: missing });
+    const begun = await start("names", { model: state.model, features: missing }, "-names");
     const words = make("span", { className: "lead" }), stop = button("Cancel", () => cancel(begun.id).catch(() => {}));
     line.replaceChildren(make("div", { className: "job" }, words, stop));
     stopNames = follow(begun.id, (update) => {
@@ -153,9 +153,11 @@ const steering = (feature) => {
   slider.addEventListener("input", () => { state.strength = Number(slider.value); update(); keep(); next(); });
   update();
   next();
+  slider.disabled = write.disabled = hasText();
   if (hasText()) limit(feature, note, (most) => {
     slider.max = most;
     slider.disabled = most === 0;
+    write.disabled = false;
     if (state.strength > most) { state.strength = most; update(); keep(); next(); }
   });
   const repeat = make("details", { className: "more" }, make("summary", { textContent: "The same as a command" }));
@@ -174,9 +176,10 @@ const limit = async (feature, note, set) => {
     stopLimit = follow(begun.id, (update) => {
       if (update.label) words.textContent = `Measuring where the text breaks: ${update.label}`;
       if (update.state === "done" && update.result) { set(update.result.limit); note.replaceChildren(make("p", { className: "lead", textContent: update.result.note })); }
-      else if (ENDED.includes(update.state)) note.replaceChildren(make("p", { className: "lead" }, update.error || "Not measured: the text may break at high strengths. ", update.error ? "" : measure));
+      else if (ENDED.includes(update.state)) set(MOST);
+      if (ENDED.includes(update.state) && !update.result) note.replaceChildren(make("p", { className: "lead" }, update.error || "Not measured: the text may break at high strengths. ", update.error ? "" : measure));
     });
-  } catch (error) { note.replaceChildren(make("p", { className: "lead", textContent: error.message })); }
+  } catch (error) { set(MOST); note.replaceChildren(make("p", { className: "lead", textContent: error.message })); }
 };
 
 const commands = (feature) => {

@@ -4,11 +4,13 @@ import { $, button, count, duration, heading, make, parts, say } from "./dom.js"
 import { cancel, ENDED, follow, get, start } from "./net.js";
 import { keep, question, state } from "./state.js";
 import { model, refresh } from "./app.js";
+import * as tabs from "./tabs.js";
 import * as trying from "./try.js";
 
 let here = null, live = null, request = null, job = null, stop = null, result = null;
 
 export const begin = (found) => { here = found; };
+tabs.onOpen("evidence", () => { if (live && !html("agreement")) refresh(); });
 
 export const clear = () => {
   live = result = job = null;
