@@ -78,10 +78,10 @@ def audit(
         Words that people marked as the reason, per text: 0 or 1 per word, or pairs of character positions.
     out
         Folder for the run. None: nothing is written.
-    full
-        All methods and metrics, and a search for the best order of words: takes several times longer.
     engine
         "local": this process. "ray": a Ray cluster.
+    full
+        All methods and metrics, and a search for the best order of words: takes several times longer.
     operators
         How words are removed to judge the methods. None: two operators that fitted none of them. "all": each
         operator judges the methods that the others fitted.

@@ -83,6 +83,8 @@ class Audit(StoredResult):
         Texts with a label that the model does not know.
     unknown_labels
         The first of these: row and label.
+    mistakes
+        The first texts whose label the model did not predict, with scores of the recommended method.
     errors
         The first errors: row, method and reason.
     failed

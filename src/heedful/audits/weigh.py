@@ -70,8 +70,6 @@ def weigh(
         and the verdict says so.
     methods
         Methods of heedful to evaluate together with the scores.
-    full
-        Six metrics instead of two, and a search for the best order of words: takes several times longer.
     labels
         The true labels. If given, the accuracy of the model is reported.
     operators
@@ -86,6 +84,8 @@ def weigh(
         What to do with a text that is too long: "skip" (skip and report it) or "truncate".
     until_decided
         Check the verdict after every text, and stop when it is settled.
+    full
+        Six metrics instead of two, and a search for the best order of words: takes several times longer.
     out
         Folder for the run. None: nothing is written.
     progress

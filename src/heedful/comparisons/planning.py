@@ -229,7 +229,7 @@ def plan(
     >>> import heedful
     >>> plan = heedful.plan("zoo:sentiment", "The food was great", methods=["occlusion", "grad-l2"])
     >>> plan
-    <heedful.Plan of 3 methods: up to 6 model inputs>
+    <heedful.Plan of 3 methods: up to 176 model inputs>
     """
     started = time.perf_counter()
     _check_numbers(seed, budget)

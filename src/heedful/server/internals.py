@@ -23,7 +23,11 @@ from heedful.server.model_pool import ServedModel
 from heedful.server.schemas import requests, responses
 
 if TYPE_CHECKING:
+<<<<<<< HEAD
     from heedful.features.steering.results import Sides
+=======
+    from heedful.features.interpretation.interpret import Explanation
+>>>>>>> w-live
     from heedful.models.adapter import TokenModel
 
 SHOWN_FEATURES = 24  # features shown of a text
@@ -196,7 +200,7 @@ def feature_page(
     job.report("looking at its examples")
     (result,) = Kept().of(codes.passes([ask.feature]), [ask.feature], model)
     results = interpret([result], Rules(), Rules(), progress=job.report_step)
-    dictionary.names[ask.feature] = results[0].explanation.text
+    dictionary.names[ask.feature] = _name(results[0].explanation)
     job.report("measuring what it does")
     one = page_of(model, sae, dictionary.site(model), result, results[0])
     about = f"Read on {codes.firing.tokens:,} tokens of {codes.texts}."
@@ -219,19 +223,28 @@ def feature_names(model: TokenModel, ask: requests.NamesRequest, dictionary: Dic
         for count, reading in enumerate(readings):
             job.report("naming features", count, len(new))
             parts = split(reading)
-            names[reading.feature] = Rules().explain(parts.training).text if parts.enough else ""
+            names[reading.feature] = _name(Rules().explain(parts.training)) if parts.enough else ""
             job.show({"names": {str(f): names[f] for f in ask.features if f in names}})
     job.show({"names": {str(f): names[f] for f in ask.features}})
 
 
+<<<<<<< HEAD
 def feature_parts(saved: SavedFeature) -> dict[str, Any]:
+=======
+def _name(said: Explanation) -> str:
+    """A rule without a condition says nothing."""
+    return said.text if said.rule is not None and said.rule.atoms else ""
+
+
+def feature_parts(saved: saved_results.SavedFeature) -> dict[str, Any]:
+>>>>>>> w-live
     """As it stands in the panel, where neighbours can be opened."""
     from heedful.reports import html, one_feature
 
     shown = one_feature.section(saved.feature, range(saved.width))
     drawn = html.nodes_html([shown], 3, prefix="")  # the script of the page finds neighbours by their links
     given = saved.feature.interpretation
-    name = "" if given is None else given.explanation.text
+    name = "" if given is None else _name(given.explanation)
     return {"html": drawn, "about": saved.about, "feature": saved.feature.feature, "name": name}
 
 

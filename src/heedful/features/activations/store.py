@@ -45,8 +45,8 @@ class ActivationStore(NotebookRepr):
     ----------
     folder
         Where it is.
-    manifest
-        Model, site, settings, sizes and checksums.
+    facts
+        Model, site, settings and sizes.
 
     Examples
     --------
