@@ -23,11 +23,8 @@ from heedful.server.model_pool import ServedModel
 from heedful.server.schemas import requests, responses
 
 if TYPE_CHECKING:
-<<<<<<< HEAD
+    from heedful.features.interpretation.results import Explanation
     from heedful.features.steering.results import Sides
-=======
-    from heedful.features.interpretation.interpret import Explanation
->>>>>>> w-live
     from heedful.models.adapter import TokenModel
 
 SHOWN_FEATURES = 24  # features shown of a text
@@ -228,16 +225,12 @@ def feature_names(model: TokenModel, ask: requests.NamesRequest, dictionary: Dic
     job.show({"names": {str(f): names[f] for f in ask.features}})
 
 
-<<<<<<< HEAD
-def feature_parts(saved: SavedFeature) -> dict[str, Any]:
-=======
 def _name(said: Explanation) -> str:
     """A rule without a condition says nothing."""
     return said.text if said.rule is not None and said.rule.atoms else ""
 
 
-def feature_parts(saved: saved_results.SavedFeature) -> dict[str, Any]:
->>>>>>> w-live
+def feature_parts(saved: SavedFeature) -> dict[str, Any]:
     """As it stands in the panel, where neighbours can be opened."""
     from heedful.reports import html, one_feature
 
