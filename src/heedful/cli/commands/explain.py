@@ -54,8 +54,8 @@ def explain(
     heedful explain "Once upon a" -m zoo:lm --sequence " time" --contrast " hill"
     echo "the food was fine" | heedful explain --json
 
-    heedful compares each method with random orders of the words. It removes words and begins with
-    the top words of the method. The output should then change more than with a random order. If a method is
+    The command compares each method with random orders of the words. It removes words and begins with the
+    top words of the method. The output should then change more than with a random order. If a method is
     no better than `random`, do not trust it. One text is not enough to rank methods. heedful audit ranks
     methods on many texts.
 
