@@ -27,8 +27,8 @@ TextColumn = Annotated[str, option(metavar="NAME", help="Column with the texts."
 LABELS = "Column with the true labels."
 LabelColumn = Annotated[str | None, option(metavar="NAME", help=LABELS)]
 RATIONALES = (
-    "Column with the words that people marked as the reason. It is JSON: 0 or 1 per word, or [start, end] "
-    "spans."
+    "Column with the words that people marked as the reason. The column contains JSON: 0 or 1 per word, or "
+    "[start, end] spans."
 )
 RationaleColumn = Annotated[str | None, option(metavar="NAME", help=RATIONALES)]
 LONG_OF_MANY = "If a text is longer than the model can read: skip and report it, or cut it."
@@ -50,8 +50,8 @@ Text = Annotated[
 Pair = Annotated[str | None, option(metavar="TEXT", help="Second text, for models that read two texts.")]
 Chat = Annotated[str | None, option(metavar="FILE", help="JSON file with chat messages, instead of TEXT.")]
 METHODS = (
-    "Method to run (see heedful methods). Repeat, or separate by commas. all: all except expensive ones. "
-    "Default: seven of different kinds."
+    "Method to run (see heedful methods). Repeat the option, or separate names by commas. all: all methods "
+    "except expensive ones. Default: seven methods of different kinds."
 )
 Methods = Annotated[list[str] | None, option("--method", metavar="METHOD", help=METHODS)]
 TARGET = "What to explain: a label, its index, or a token. Default: the prediction."
@@ -62,7 +62,7 @@ Position = Annotated[
     int | None, option(metavar="N", help="Language models: explain the token at this position.")
 ]
 Sequence = Annotated[str | None, option(metavar="TEXT", help="Language models: explain this continuation.")]
-GIVEN = "Language models: text that the model has already written after TEXT."
+GIVEN = "Language models: text that the model has already generated after TEXT."
 Given = Annotated[str | None, option(metavar="TEXT", help=GIVEN)]
 UNIT = "The piece of text that is removed and scored as a whole."
 Unit = Annotated[Literal["word", "token", "sentence"], option(help=UNIT)]
@@ -73,17 +73,17 @@ OPERATOR = (
 Operator = Annotated[str | None, option(metavar="HOW", help=OPERATOR)]
 PARAM = "A parameter of a method, for example lime.samples=64. Repeatable. See heedful methods NAME."
 Params = Annotated[list[str] | None, option("--param", metavar="METHOD.NAME=VALUE", help=PARAM)]
-BUDGET = "Limit on the model inputs of all methods together."
+BUDGET = "Limit on the number of model inputs, for all methods together."
 Budget = Annotated[int | None, option(min=1, metavar="N", help=BUDGET)]
 EVIDENCE = "Compare each method with random orders of the words on this text."
 Evidence = Annotated[bool, option("--evidence/--no-evidence", help=EVIDENCE)]
-DRAWS = "Number of random orders. Default: as many as a statistical test needs if that is cheap, else 20."
+DRAWS = "Number of random orders. Default: as many as a statistical test needs, or 20 if that is expensive."
 Draws = Annotated[int | None, option(min=19, metavar="N", help=DRAWS)]
 SAE = "Also show which features of an SAE are active. SAE: a folder of heedful features train, or zoo:lm."
 Features = Annotated[str | None, option("--features", metavar="SAE", help=SAE)]
 LONG = "If the text is longer than the model can read: stop, cut it, or read it in windows."
 Long = Annotated[Literal["error", "truncate", "window"], option(help=LONG)]
-SAVE = "Save the result in this folder; heedful report opens it."
+SAVE = "Save the result in this folder. heedful report opens the folder."
 Save = Annotated[Path | None, option("--out", metavar="FOLDER", help=SAVE)]
 MORE = "More with -v; all of it in a report with --html FILE."
 Verbose = Annotated[bool, option("--verbose", "-v", help="Print everything: all tables, cost and notes.")]
@@ -101,7 +101,7 @@ Prompt = Annotated[
 Strategies = Literal["greedy", "sample", "temperature", "top-k", "top-p", "beam"]
 Strategy = Annotated[Strategies, option(help="How the next token is chosen.")]
 Every = Annotated[bool, option("--all", help="Show the result of every strategy.")]
-MaxNewTokens = Annotated[int, option(min=1, help="Maximum number of tokens to write.")]
+MaxNewTokens = Annotated[int, option(min=1, help="Maximum number of tokens to generate.")]
 WARMTH = (
     "Below 1, likely tokens are chosen more often. Above 1, the choice is more random. Default: 0.7, or 1 "
     "for top-k and top-p."
@@ -112,9 +112,9 @@ TopP = Annotated[
     float,
     option(min=0, max=1, help="With top-p: sample from the most likely tokens with this total probability."),
 ]
-WHY = "Explain every written token with this method. Repeatable."
+WHY = "Explain every generated token with this method. Repeatable."
 Why = Annotated[list[str] | None, option("--why", metavar="METHOD", help=WHY)]
-WHY_BUDGET = "With --why: limit on the model inputs per token, for all methods together."
+WHY_BUDGET = "With --why: limit on the number of model inputs per token, for all methods together."
 WhyBudget = Annotated[int | None, option("--budget", min=1, metavar="N", help=WHY_BUDGET)]
 Beams = Annotated[int, option(min=1, help="With beam: number of continuations that are kept at each step.")]
 

@@ -30,13 +30,14 @@ if TYPE_CHECKING:
     from heedful.heads.top_links import Link
 
 option = typer.Option
-TARGET = "With --aggregate gradient: label, index or token whose gradients are used. Default: the prediction."
+TARGET = "With --aggregate gradient: gradients of this label, index or token. Default: the prediction."
 Target = Annotated[str | None, option(metavar="LABEL", help=TARGET)]
-ANSWER = "For models that write text: use this continuation, not the one that the model writes."
+ANSWER = "For models that generate text: use this continuation instead of the model's own."
 Answer = Annotated[str | None, option(metavar="TEXT", help=ANSWER)]
 Unit = Annotated[Literal["word", "token"], option(help="Show attention between words, or between tokens.")]
 STACK = (
-    "For encoder-decoders: attention in the encoder (self), in the decoder, or from decoder to text (cross)."
+    "For encoder-decoders: show attention in the encoder (self), in the decoder (decoder), or from the "
+    "decoder to the text (cross)."
 )
 Stack = Annotated[Literal["self", "decoder", "cross"], option(help=STACK)]
 Layer = Annotated[int | None, option(metavar="N", min=0, help="Show one layer, counted from 0.")]
@@ -113,7 +114,7 @@ def attention(
     position, D special tokens except the first, . punctuation, V one other word, B its own text of a pair,
     ~ many words, - none of these.
 
-    A high weight shows where a head looks. It does not show what the model uses: for that, see heedful
+    A high weight shows where a head looks. It does not show what the model uses. For that, see heedful
     explain and heedful trial.
     """
     shape, look = form(as_json, as_csv), AttentionView(stack, layer, head, how, links)

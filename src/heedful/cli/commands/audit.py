@@ -29,20 +29,21 @@ if TYPE_CHECKING:
 
 option, argument = typer.Option, typer.Argument
 METHODS = (
-    "Method to audit (see heedful methods). Repeat, or separate by commas. all: all except expensive ones. "
-    "none: audit only the file of --scores. Default: four of different kinds."
+    "Method to audit (see heedful methods). Repeat the option, or separate names by commas. all: all methods "
+    "except expensive ones. none: audit only the file of --scores. Default: four methods of different kinds."
 )
 Methods = Annotated[list[str] | None, option("--method", metavar="METHOD", help=METHODS)]
 METRICS = (
-    "Metric to use (see heedful metrics). Repeat, or separate by commas. "
+    "Metric to use (see heedful metrics). Repeat the option, or separate names by commas. "
     "Default: comprehensiveness and sufficiency."
 )
 Metrics = Annotated[list[str] | None, option("--metric", metavar="METRIC", help=METRICS)]
 FULL = "Run all methods except expensive ones, use six metrics, and search for the best order of the words."
 Full = Annotated[bool, option("--full", help=FULL)]
 OPERATORS = (
-    "How words are removed to test the methods: delete, mask, swap, unk, pad, mean. Repeat, or separate by "
-    "commas. all: each one in turn. Default: two that the methods do not use for their scores."
+    "How words are removed to test the methods: delete, mask, swap, unk, pad or mean. Repeat the option, or "
+    "separate names by commas. all: use each one in turn. Default: two that the methods do not use for their "
+    "scores."
 )
 Operators = Annotated[list[str] | None, option("--operators", metavar="HOW", help=OPERATORS)]
 Draws = Annotated[int, option(min=2, help="Number of random orders of the words per text.")]
@@ -55,7 +56,10 @@ DECIDED = "Stop as soon as the verdict is certain enough (after 20 texts or more
 UntilDecided = Annotated[bool, option("--until-decided", help=DECIDED)]
 DRY = "Only print what the audit would cost and which differences it could detect."
 DryRun = Annotated[bool, option("--dry-run", help=DRY)]
-OUT = "Save the run in this folder. If it is interrupted, run the same command again. Default: not saved."
+OUT = (
+    "Save the run in this folder. To continue an interrupted run, run the same command again. Default: not "
+    "saved."
+)
 Out = Annotated[Path | None, option(metavar="FOLDER", help=OUT)]
 Limit = Annotated[int | None, option(min=1, metavar="N", help="Use N texts, drawn at random.")]
 SHARD = "Number of texts that are saved together. An interrupted audit loses at most N texts."
@@ -106,7 +110,7 @@ def audit(
     heedful audit reviews.csv --engine ray --workers 8
 
     By default the audit is quick: it runs four methods and two metrics. With a small model, a short text
-    takes less than a second. --full takes several times longer. The audit prints its cost before it starts.
+    takes less than a second. --full takes several times as long. The audit prints its cost before it starts.
     Use 20 texts or more to compare methods.
 
     --out saves all scores (Parquet), the table (table.csv) and the report (report.html).

@@ -54,12 +54,13 @@ def explain(
     heedful explain "Once upon a" -m zoo:lm --sequence " time" --contrast " hill"
     echo "the food was fine" | heedful explain --json
 
-    heedful compares each method with random orders of the words. It removes words, the top words of the
-    method first. The output should then change more than with a random order. If a method is no better than
-    `random`, do not trust it. One text is not enough to rank methods: heedful audit ranks them on many texts.
+    The command compares each method with random orders of the words. It removes words and begins with the
+    top words of the method. The output should then change more than with a random order. If a method is
+    no better than `random`, do not trust it. One text is not enough to rank methods. heedful audit ranks
+    methods on many texts.
 
-    With a short sentence and a small model, it takes a few seconds. A longer run prints its cost first.
-    Ctrl-C shows (and saves) the methods that are finished.
+    With a short sentence and a small model, the command takes a few seconds. A longer run prints its cost
+    first. Ctrl-C shows (and saves) the methods that are finished.
     """
     from heedful.cli.run_explain import ExplainRequest, OutputChoice, command
 

@@ -87,7 +87,7 @@ def harvest(
     heedful features harvest reviews.csv -m zoo:sentiment --site embed --out a/
     heedful features harvest a.parquet --site blocks.2.resid --engine ray --out a/
 
-    It writes 4 bytes per number: about 1.5 GB per million tokens of a model with 384 dimensions.
+    It writes 4 bytes per number. This is about 1.5 GB per million tokens for a model with 384 dimensions.
     """
     silence_libraries()
     import heedful

@@ -191,7 +191,7 @@ def compare(
 ) -> None:
     """Test whether two SAEs find the same features.
 
-    For each feature it reports the best correlation with a feature of the other SAE, over the same tokens.
+    For each feature, it finds the best correlation with a feature of the other SAE, over the same tokens.
 
     \b
     heedful features compare sae-seed0/ sae-seed1/ held-out.txt --model zoo:lm

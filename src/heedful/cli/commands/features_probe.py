@@ -36,9 +36,9 @@ def probe(
 ) -> None:
     """Test how well a few features predict a label.
 
-    The features are chosen on one part of the texts and tested on another. They are compared with
-    the same number of random features, the same number of raw coordinates, all coordinates, and the most
-    frequent label.
+    The features are chosen on one part of the texts and tested on another part. The controls are the same
+    number of random features, the same number of raw coordinates, all coordinates, and the most frequent
+    label.
 
     \b
     heedful features probe zoo:lm reviews.csv

@@ -28,7 +28,7 @@ Named = Annotated[
 ]
 CHOOSE = (
     "How features are chosen: random:N, most-active:N, strongest:N, spread:N (from rare to frequent) or "
-    "any:N (also features that are never active)."
+    "any:N (includes features that are never active)."
 )
 Choose = Annotated[str, o.option(metavar="RULE", help=CHOOSE)]
 Own = Annotated[list[str] | None, o.option("--text", metavar="TEXT", help="Also show this text. Repeatable.")]
@@ -152,7 +152,7 @@ def interpret(
     heedful features interpret sae/ speeches.txt --model zoo:lm --features 50
     heedful features interpret sae/ speeches.txt --llm --llm-model NAME --dry-run
 
-    By default simple rules write the descriptions and nothing leaves the machine. --llm sends texts to the
+    By default, simple rules make the descriptions. Nothing leaves the machine. --llm sends texts to the
     server in the environment variable HEEDFUL_LLM_URL, for example http://localhost:8000/v1. The key is in
     HEEDFUL_LLM_KEY.
     """

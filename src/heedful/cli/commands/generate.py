@@ -31,7 +31,7 @@ def generate(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Continue a text, and explain each token the model wrote.
+    """Continue a text, and explain each generated token.
 
     \b
     heedful generate "Once upon a time"
@@ -40,8 +40,8 @@ def generate(
     heedful generate "Once upon a time" --why occlusion --max-new-tokens 8
     heedful generate "Once upon" --why lime --budget 200 --max-new-tokens 2
 
-    --why explains every token, so it takes as long as one heedful explain per token. Ctrl-C shows the tokens
-    that were explained so far.
+    --why explains every generated token. This takes as long as one heedful explain per token. Ctrl-C shows
+    the tokens that were explained so far.
     """
     text = read_text(prompt, "prompt")
     silence_libraries()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from heedful.heads.ablation.ablate_text import AblationResult
     from heedful.models.adapter import TokenModel
 
-LABELS = "Column with the true labels, or answers. Default: the model's own predictions."
+LABELS = "Column with the true labels or answers. Default: the model's own predictions."
 LabelColumn = Annotated[str | None, o.option(metavar="NAME", help=LABELS)]
 HOW = "Replace a head's output by 0, by its mean over the texts, or by uniform attention."
 How = Annotated[Literal["zero", "mean", "uniform"], o.option("--how", help=HOW)]
@@ -34,7 +34,7 @@ METRIC = (
     "log-probability for classifiers, log-likelihood for language models."
 )
 Metric = Annotated[str | None, o.option(metavar="NAME", help=METRIC)]
-GRADIENT = "Also estimate the importance from gradients: one pass per text."
+GRADIENT = "Also estimate the importance from gradients. This needs one pass per text."
 Gradient = Annotated[bool, o.option("--gradient/--no-gradient", help=GRADIENT)]
 SHORTLIST = "At each step, try the K heads that mattered least so far. 0: try all heads."
 Shortlist = Annotated[int, o.option(min=0, metavar="K", help=SHORTLIST)]
@@ -72,9 +72,9 @@ def importance(
     heedful heads importance reviews.csv --how uniform --level layer
     heedful heads importance sentences.csv --model zoo:lm --csv
 
-    Heads are named layer.head, both counted from 0; cross:1.0 is a head of the cross-attention. For a
-    classifier, give --label-column; without it, the command measures how its own predictions change. A
-    language model is measured on the tokens of the texts. The cost is one pass over the texts per head.
+    Heads are named layer.head, and both count from 0. cross:1.0 is a head of the cross-attention. For a
+    classifier, give --label-column. Without it, the command measures how the model's own predictions change.
+    A language model is measured on the tokens of the texts. The cost is one pass over the texts per head.
     """
     shape = form(as_json, as_csv)
     check_save(save, "head-importance")
@@ -133,9 +133,9 @@ def prune(
     heedful heads prune reviews.csv --label-column label --shortlist 0 --steps 8
     heedful heads prune sentences.csv --model zoo:lm --steps 12
 
-    Heads are chosen on one half of the texts. The other half then shows how much worse the model gets; on the
-    first half, this would look too small. The order is compared with the order of single-head importance and
-    with random orders. The cost is about --shortlist passes over the texts per head.
+    Heads are chosen on one half of the texts. The other half then shows how much worse the model gets. On the
+    first half, the effect would look too small. The order is compared with the order of single-head
+    importance and with random orders. The cost is about --shortlist passes over the texts per head.
     """
     shape = form(as_json, as_csv)
     check_save(save, "pruning")

@@ -81,7 +81,7 @@ def run(
     heedful lab run superposition --fast --json
 
     Each lab takes some minutes: see heedful lab list. Another seed gives slightly different
-    numbers; docs/labs/index.md says how often another seed changes a conclusion.
+    numbers. docs/labs/index.md says how often another seed changes a conclusion.
     """
     silence_libraries()
     from heedful.labs.base.registry import run_lab
@@ -120,8 +120,8 @@ def study(
     heedful lab study choose-the-classifier --database answers.sqlite --port 0
     heedful lab study choose-the-classifier --database answers.sqlite --results
 
-    Only this machine can open the page. It works without scripts and does not ask for names. Ctrl-C stops it;
-    the answers are kept.
+    Only this machine can open the page. The page works without scripts and does not ask for names. Ctrl-C
+    stops the server. The answers are kept.
     """
     silence_libraries()
     answers = _answers(name, database, seed, results)

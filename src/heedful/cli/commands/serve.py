@@ -34,7 +34,7 @@ TEXTS = "Texts that show what features mean: FILE, or MODEL=FILE. Repeatable."
 Texts = Annotated[list[str] | None, option("--texts", metavar="FILE", help=TEXTS)]
 NAMES = "Another host name by which users reach this server. Repeatable."
 Names = Annotated[list[str] | None, option("--name", metavar="HOST", help=NAMES)]
-TOKEN = "Require a token on this machine, too. It is HEEDFUL_TOKEN (environment variable) or a new one."
+TOKEN = "Require a token even on this machine: the environment variable HEEDFUL_TOKEN, or a new one."
 Token = Annotated[bool, option("--token", help=TOKEN)]
 Browser = Annotated[bool, option("--open", help="Open the web page in a browser.")]
 SHORTEST = 16  # characters of a token somebody chose
@@ -62,9 +62,9 @@ def serve(
     heedful serve ./my-model --sae ./my-sae --texts texts.txt
     heedful serve zoo:lm --host 0.0.0.0
 
-    The page runs on this machine; nothing is sent elsewhere. Ctrl-C stops it. With --runs, results are saved
-    as run folders, which heedful report opens. With another --host, users need a token: the printed link
-    contains it.
+    The page runs on this machine, and nothing is sent elsewhere. Ctrl-C stops the server. With --runs,
+    results are saved as run folders, which heedful report opens. With another --host, users need a token. The
+    printed link contains the token.
     """
     silence_libraries()
     try:

@@ -26,25 +26,25 @@ OWN = "zoo:lm"  # the model that brings a dictionary
 SAE = "Folder of a trained SAE, or zoo:lm. Default for the model zoo:lm: its own SAE."
 SaeFolder = Annotated[Path | None, option("--sae", metavar="FOLDER", help=SAE)]
 FEATURE = (
-    "Feature and new value: 268=5x (5 times its maximum), 268=3, 268=+2 (add 2), 268=0, "
+    "Feature and new value, for example 268=5x (5 times its maximum), 268=3, 268=+2 (add 2), 268=0 or "
     "'268=2x own' (twice its value at each token). Repeatable."
 )
 Features = Annotated[list[str] | None, option("--feature", "-f", metavar="N=VALUE", help=FEATURE)]
 POSITIONS = "Tokens to steer: all, last, or positions separated by commas."
 Positions = Annotated[str, option(metavar="WHERE", help=POSITIONS)]
-TEXTS = "Texts, one per line. They are used to measure maxima (for 5x) and the difference of means."
+TEXTS = "File with texts, one per line. They are used to measure maxima (for 5x) and the difference of means."
 Texts = Annotated[Path | None, option("--texts", metavar="FILE", help=TEXTS)]
 SWEEP = "Try several values, separated by commas (0,1x,2x,5x), and print a table."
 Sweep = Annotated[str | None, option("--sweep", metavar="VALUES", help=SWEEP)]
 PROMPTS = "With --sweep: more prompts, one per line. The intervals are computed over prompts."
 Prompts = Annotated[Path | None, option("--prompts", metavar="FILE", help=PROMPTS)]
 TOWARDS = (
-    "Texts, one per line: steer from the mean of --away to the mean of these texts. With --feature: "
-    "the baseline for comparison."
+    "File with texts, one per line. Steer from the mean of --away to the mean of these texts. With "
+    "--feature, this is the baseline for comparison."
 )
 Towards = Annotated[Path | None, option("--towards", metavar="FILE", help=TOWARDS)]
 Away = Annotated[
-    Path | None, option("--away", metavar="FILE", help="Texts to steer away from, one per line.")
+    Path | None, option("--away", metavar="FILE", help="File with texts to steer away from, one per line.")
 ]
 STRENGTH = "Multiply the difference of means by this factor."
 Strength = Annotated[float, option(help=STRENGTH)]
@@ -79,7 +79,7 @@ def steer(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Change features of an SAE while the model writes, and compare.
+    """Change features of an SAE during generation, and compare.
 
     \b
     heedful steer "The basic things expected by" --sae zoo:lm --feature 268=1x
@@ -88,11 +88,11 @@ def steer(
     heedful steer "We must" --sae sae/ -f 268=0 --sweep 1x,5x --texts speeches.txt
     heedful steer "We" --towards war.txt --away peace.txt --site blocks.1.resid
 
-    It shows the text without and with steering. It also steers with a difference of means of the same norm,
-    for comparison. This vector goes from --away to --towards. Without these files, it goes from tokens of
-    --texts where the feature is not active to tokens where it is active (zoo:lm has its own texts). --sweep
-    sets the first --feature to each value and also compares with a random direction. The model without
-    steering then rates the texts.
+    It shows the text without and with steering. For comparison, it also steers with a difference of means of
+    the same length. This vector goes from --away to --towards. Without these files, heedful uses the tokens
+    of --texts: the vector goes from tokens where the feature is not active to tokens where it is active.
+    (zoo:lm has its own texts.) --sweep sets the first --feature to each value. It also compares with a random
+    direction. The model without steering then rates the texts.
     """
     text = read_text(prompt, "prompt")
     if sae is None and feature and model == OWN:

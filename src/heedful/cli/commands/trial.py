@@ -24,9 +24,9 @@ from heedful.cli.console import (
 from heedful.cli.typed_command import typed
 
 option = typer.Option
-TESTS = "Test to run. Repeat, or separate by commas. Default: all tests that can run."
+TESTS = "Test to run. Repeat the option, or separate names by commas. Default: all tests that can run."
 Tests = Annotated[list[str] | None, option("--test", metavar="TEST", help=TESTS)]
-TRAIN = "File with texts and labels to train on, with the same columns. The tests that train models need it."
+TRAIN = "File with texts and labels to train on (same columns as FILE). Tests that train models need it."
 Train = Annotated[Path | None, option("--train", metavar="FILE", help=TRAIN)]
 TrainLimit = Annotated[int | None, option(min=1, metavar="N", help="Train on the first N texts only.")]
 Permutations = Annotated[int, option(min=1, help="Number of shuffles per text and layer.")]
@@ -40,8 +40,8 @@ Seeds = Annotated[
 STEPS = "Training steps per model. The default depends on the number of layers."
 Steps = Annotated[int | None, option(min=1, metavar="N", help=STEPS)]
 IMPROVE = (
-    "Fine-tune with an attention regulariser and compare before and after: "
-    "sharper, flatter, diverse, rationales."
+    "Fine-tune with an attention regulariser, and compare before and after. TERM: "
+    "sharper, flatter, diverse or rationales."
 )
 Improve = Annotated[list[str] | None, option("--improve", metavar="TERM", help=IMPROVE)]
 AsCsv = Annotated[bool, option("--csv", help="Print CSV: one line per number.")]
