@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -38,7 +37,8 @@ def test_the_first_mistakes_are_kept_without_the_shards(tmp_path: Path) -> None:
     best = max(range(len(first.scores)), key=first.scores.__getitem__)
     assert first.words[best].strip() == "good"
     assert first.signed
-    shutil.rmtree(tmp_path / "run" / "shards" / "000000")
+    for file in (tmp_path / "run" / "shards" / "000000").glob("*.parquet"):
+        file.unlink()
     assert heedful.Audit.load(tmp_path / "run").mistakes == found.mistakes
 
 

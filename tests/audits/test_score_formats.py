@@ -632,7 +632,7 @@ def test_pieces_that_hold_too_little_of_the_text() -> None:
     assert laid([("abc", 1.0)], "abc d") == [1, 0]
     with pytest.raises(HeedfulError, match="the pieces contain only 4 of 8 visible characters"):
         laid([("good", 1.0)], "good film")
-    with pytest.raises(HeedfulError, match="hold only 0 of 4"):
+    with pytest.raises(HeedfulError, match="contain only 0 of 4"):
         laid([("[CLS]", 1.0), ("", 2.0), (" ", 0.0)], "good")
 
 

@@ -511,7 +511,7 @@ def test_a_scores_file_that_changed_is_refused(data: Path, capsys: pytest.Captur
         ({"method": "occlusion"}, ["--method", "occlusion"], "scores from elsewhere are called occlusion"),
         ({"method": "random"}, [], "method cannot be 'random'"),
         ({"scores": [1] * 9}, [], "'mine' has no usable scores on any of the 11 texts: row 0: "),
-        ({"row": 99}, [], "'mine' has no usable scores on any of the 11 texts: there are none"),
+        ({"row": 99}, [], "'mine' has no usable scores on any of the 11 texts: there are no scores"),
     ],
 )
 def test_scores_files_that_are_refused(

@@ -256,7 +256,7 @@ def test_a_run_that_was_interrupted_says_so(shared: Any) -> None:
     found = heedful.explain(shared("bert").model, TEXT, ["occlusion"])
     whole = replace(found, settings={**found.settings, "source": "zoo:x"})
     cut = replace(whole, settings={**whole.settings, "interrupted": "lime"})
-    assert "This run was interrupted; what is below runs to the end." in cut.page()
+    assert "This run was interrupted; the code below runs to the end." in cut.page()
     assert "interrupted" not in whole.page()
 
 

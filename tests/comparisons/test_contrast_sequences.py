@@ -196,7 +196,7 @@ def test_names_and_files(double: Any, tmp_path: Any) -> None:
         ({"sequence": [3, 4], "contrast": [3, 4]}, "cannot be contrasted with itself"),
         ({"sequence": [3, 4], "contrast": ""}, "contrast with is empty"),
         ({"sequence": [3, 4], "contrast": [10**6]}, "not in the vocabulary"),
-        ({"sequence": [3, 4], "contrast": 5}, "no continuation"),
+        ({"sequence": [3, 4], "contrast": 5}, "not a continuation"),
         ({"sequence": [3, 4], "contrast": [5] * 99}, "reads at most"),
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 import heedful
 from heedful.comparisons.execute import BudgetSpentError
 from heedful.core import registry
+from heedful.core.defaults import DEFAULT_METHODS
 from heedful.core.errors import HeedfulError
 from heedful.core.progress import Step
 from heedful.engine.question import run_explainer
@@ -38,8 +39,10 @@ def count_forwards(module: Any) -> list[int]:
 
 
 @pytest.mark.usefixtures("only_first")
-def test_by_default_every_method_the_model_supports(shared: Any, text: str) -> None:
-    cmp = heedful.explain(shared("bert").model, text)
+def test_all_is_every_method_the_model_supports_and_the_default_some_of_them(shared: Any, text: str) -> None:
+    usual = heedful.explain(shared("bert").model, text, evidence=False)
+    assert set(usual) == {*DEFAULT_METHODS, "random"} & set(FIRST)
+    cmp = heedful.explain(shared("bert").model, text, "all")
     assert set(cmp) == set(FIRST)
     assert cmp.skipped == {}
     assert cmp.x.text == text
@@ -52,7 +55,7 @@ def test_by_default_every_method_the_model_supports(shared: Any, text: str) -> N
 
 @pytest.mark.usefixtures("only_first")
 def test_refused_methods_come_with_their_reason() -> None:
-    cmp = heedful.explain(lambda texts: [float(len(t)) for t in texts], "the cat")
+    cmp = heedful.explain(lambda texts: [float(len(t)) for t in texts], "the cat", "all")
     assert set(cmp) == {"occlusion", "random"}
     assert set(cmp.skipped) == set(TRACED)
     assert "which this model does not offer" in cmp.skipped["grad-l2"]
@@ -159,7 +162,8 @@ def test_the_budget_counts_what_was_really_run(shared: Any, text: str) -> None:
 
 def test_progress_tells_method_part_and_rows(shared: Any, text: str) -> None:
     seen: list[Step] = []
-    heedful.explain(shared("bert").model, text, ["lime", "occlusion", "grad-l2"], progress=seen.append)
+    options = {"evidence": False, "progress": seen.append}
+    heedful.explain(shared("bert").model, text, ["lime", "occlusion", "grad-l2"], **options)
     assert list(dict.fromkeys(step.method for step in seen)) == ["random", "grad-l2", "occlusion", "lime"]
     assert [step.number for step in seen] == sorted(step.number for step in seen)
     assert {step.methods for step in seen} == {4}

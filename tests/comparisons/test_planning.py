@@ -85,7 +85,7 @@ def test_a_plan_runs_nothing_but_the_prediction(fresh: Any, monkeypatch: pytest.
     calls: list[int] = []
     family.hf.register_forward_pre_hook(lambda *_: calls.append(1))
     monkeypatch.setattr(planning, "LONG", np.inf)
-    made = plan(family.model, TEXTS[2])
+    made = plan(family.model, TEXTS[2], "all")
     assert len(calls) == 2  # the target, and the prediction whose time is taken
     assert family.model.spent.unique == 0
     assert made.seconds_per_row > 0

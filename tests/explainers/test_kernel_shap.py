@@ -142,7 +142,7 @@ def test_precision_samples_budget_and_seed(model: Any) -> None:
     assert cost.unique <= 90
     np.testing.assert_array_equal(run(model, seed=4).scores, run(model, seed=4).scores)
     assert (run(model, seed=4).scores != run(model, seed=5).scores).any()
-    with pytest.raises(HeedfulError, match="at least 50 rows"):
+    with pytest.raises(HeedfulError, match="at least 50 model inputs"):
         run(model, samples=20)
 
 

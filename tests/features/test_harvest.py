@@ -309,7 +309,7 @@ def test_what_cannot_be_harvested_is_refused_in_words(shared: Any, tmp_path: Pat
         ("cannot be stored as int8", {"dtype": "int8"}),
         ("no engine", {"engine": "slurm"}),
         ("reads at most 64", {"context": 65}),
-        ("holds no text", {"context": 1}),
+        ("contains no text", {"context": 1}),
         ("rows cannot be 0", {"rows": 0}),
     ]
     for match, options in wrong:

@@ -217,7 +217,7 @@ def test_measure_seeds(shared: Callable[[str], Any]):
     assert over["explained"].values == tuple(values)
     assert over["explained"].sd == pytest.approx(np.std(values, ddof=1))
     assert over["explained"].cv == pytest.approx(np.std(values, ddof=1) / abs(np.mean(values)))
-    with pytest.raises(HeedfulError, match="nothing about seeds"):
+    with pytest.raises(HeedfulError, match="cannot show differences between seeds"):
         measure_seeds(saes[:1], model, TEXTS, site=SITE)
 
 

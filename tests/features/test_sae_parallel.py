@@ -81,7 +81,7 @@ def test_alone_without_torchrun():
 
 def test_batches_that_cannot_be_shared_are_refused():
     distributed.shares(64, 2)
-    with pytest.raises(HeedfulError, match="a batch of 65 rows for 2 workers"):
+    with pytest.raises(HeedfulError, match="a batch of 65 activations for 2 workers"):
         distributed.shares(65, 2)
 
 

@@ -79,7 +79,7 @@ def _explained(model: str, method: str, **more: Any) -> dict[str, Any]:
 
 
 def _measured(model: str, metric: str) -> dict[str, Any]:
-    comparison = heedful.explain(_model(model), TEXTS[model], METRICS_ON, evidence=[metric], seed=3)
+    comparison = heedful.explain(_model(model), TEXTS[model], METRICS_ON, evidence=[metric], seed=3, draws=20)
     return _evidence(comparison.evidence)
 
 

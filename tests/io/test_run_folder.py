@@ -311,7 +311,7 @@ def test_folders_that_are_no_runs_are_refused(tmp_path: Path) -> None:
 def test_a_run_of_another_kind_says_which(home: Path) -> None:
     from heedful import Comparison
 
-    with pytest.raises(HeedfulError, match="holds a run of kind trial, not a Comparison"):
+    with pytest.raises(HeedfulError, match=r"of kind trial, and Comparison\.load opens another kind"):
         Comparison.load(home / "trial")
 
 

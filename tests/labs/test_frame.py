@@ -162,7 +162,7 @@ def test_saved_and_opened_again(planted: None, tmp_path: Path) -> None:
     again = LabReport.load(tmp_path / "lab")
     assert again.parts == report.parts
     assert again.to_json() == report.to_json()
-    data = json.loads((tmp_path / "lab" / "lab.json").read_text())
+    data = json.loads((tmp_path / "lab" / "result.json").read_text())
     assert data["holds"] is True
     assert [claim["sentence"] for claim in data["claims"]] == [claim.sentence for claim in report.claims]
     assert (tmp_path / "lab" / "report.html").read_text() == report.page()
@@ -170,10 +170,10 @@ def test_saved_and_opened_again(planted: None, tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_lab_is_a_mistake(tmp_path: Path) -> None:
-    with pytest.raises(HeedfulError, match="cannot read"):
+    with pytest.raises(HeedfulError, match="is not a run folder"):
         LabReport.load(tmp_path)
-    (tmp_path / "lab.json").write_text('{"lab": "x"}')
-    with pytest.raises(HeedfulError, match="not a saved lab"):
+    (tmp_path / "manifest.json").write_text('{"kind": "lab"}')
+    with pytest.raises(HeedfulError, match="names no format"):
         LabReport.load(tmp_path)
 
 

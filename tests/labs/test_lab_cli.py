@@ -65,7 +65,12 @@ def test_true_claims_exit_with_0(capsys: pytest.CaptureFixture[str], planted: No
     said = capsys.readouterr()
     data = json.loads(said.out)
     assert (data["settings"]["seed"], data["settings"]["fast"]) == (7, True)
-    assert sorted(path.name for path in out.iterdir()) == ["lab.json", "one.svg", "report.html"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "manifest.json",
+        "one.svg",
+        "report.html",
+        "result.json",
+    ]
     assert html.read_text() == (out / "report.html").read_text()
     assert [line.split(maxsplit=1)[0] for line in said.err.splitlines()] == ["wrote", "wrote"]
     assert main(["report", str(out), "--html", str(tmp_path / "again.html"), "--json"]) == 0

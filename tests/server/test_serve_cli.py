@@ -76,7 +76,7 @@ def test_without_a_folder_runs_go_when_it_stops(tmp_path: Path, end: signal.Sign
     assert not folder.exists()
     assert not list(here.iterdir())
     assert [
-        line for line in errors.splitlines() if "until the server stops" in line and "--runs FOLDER" in line
+        line for line in errors.splitlines() if "when the server stops" in line and "--runs FOLDER" in line
     ]
 
 

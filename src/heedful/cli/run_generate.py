@@ -113,7 +113,9 @@ def explained(model: TokenModel, wish: GenerateRequest, ids: list[int], quiet: b
     params = removing(why.operator, why.methods)
     if ids and not quiet:
         piece, target = steps(model, x, ids)[-1]
-        last = plan(model, piece, why.methods, target, why.unit, wish.seed, why.budget, params=params)
+        last = plan(
+            model, piece, why.methods, target, why.unit, wish.seed, why.budget, params=params, evidence=False
+        )
         announce(len(ids) * last.most_rows, len(ids) * last.seconds, capped=why.budget is not None)
     with progress_bar("explaining", quiet) as say:
         return heedful.explain_each(

@@ -24,6 +24,7 @@ from heedful.core.document import (
     Tabs,
     nodes,
 )
+from heedful.core.phrases import left_out
 from heedful.reports import comparison_parts as parts
 from heedful.reports import first_screen
 from heedful.reports.columns import columns
@@ -31,6 +32,7 @@ from heedful.reports.comparison_summary import after_written, explained, notes, 
 from heedful.reports.text_map import text_map
 from heedful.reports.word_table import word_table
 
+INTERRUPTED = "interrupted"
 SHOWN_CONTRADICTIONS = 1
 TERMINAL_WORDS = 10
 OTHERS = 4  # further labels beside the prediction
@@ -75,6 +77,9 @@ def first(comparison: Comparison, ask: str = first_screen.ASK_FOR_AUDIT) -> tupl
     sentences += map(str, against)
     sentences += [first_screen.little(comparison), first_screen.better_than_random(comparison)]
     text_notes = [note for who, note in notes(comparison) if who == "text"]
+    cut = {method: why for method, why in comparison.skipped.items() if INTERRUPTED in why}
+    text_notes += [f"{method} not run: {why}." for method, why in cut.items()]
+    text_notes += [left_out(comparison.skipped)]
     use = first_screen.which_to_use(comparison, ask)
     return nodes(
         shaded(comparison),

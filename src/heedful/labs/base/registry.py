@@ -26,7 +26,6 @@ from heedful.core.document import Figure, Paragraph
 from heedful.core.errors import HeedfulError
 from heedful.core.lab_report import FIGURE_NAME, Claim, LabReport, NumberTable, Part, Value
 from heedful.core.progress import Progress, Report, counting
-from heedful.io.chart_codec import plain_chart
 
 
 @dataclass(eq=False)
@@ -62,6 +61,8 @@ class LabRun:
             isinstance(p, Figure) and p.name == name for p in self.parts
         ):
             raise ValueError(f"a figure's name is its own, of small letters, digits and hyphens: {name!r}")
+        from heedful.io.chart_codec import plain_chart  # when a lab draws: listing labs needs none of it
+
         self.parts.append(Figure(plain_chart(chart), caption, name))
 
     def claim(
