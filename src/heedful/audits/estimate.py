@@ -162,6 +162,7 @@ def _cost_of(model: Model, row: DataRow, settings: AuditSettings) -> Cost:
             0,
             long="truncate",
             params=_known(settings.params_for(fit)),
+            evidence=False,
             timed=False,
         )
         most += made.most_rows

@@ -184,6 +184,7 @@ def _explained(
             seed,
             long=long_of_many(settings.long),
             params=settings.params_for(fit),
+            evidence=False,  # the audit has its own
             timed=False,
         )
         # a method that fails on this text is left out of it, and the others go on

@@ -52,7 +52,7 @@ MAX_WORDS = 40  # columns of the words × methods figure
 MAX_LABEL = 24  # characters of a word
 MAX_NAME = 48  # characters of a method, a metric or a finding
 MAX_TITLE = 300  # characters
-LETTERS_PER_INCH = 11
+LETTERS_PER_INCH = 9.5
 
 
 class Plot(MplFigure):

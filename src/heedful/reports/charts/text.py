@@ -34,7 +34,7 @@ def _forest(chart: Forest, width: int) -> list[str]:
     values = [v for one in chart.lines for v in (one.value, one.low, one.high, chart.reference)]
     low, high = reach([values])
     spread = (high - low) or 1.0
-    decimals = min(6, max(2, 2 - math.floor(math.log10(spread))))  # neighbours must differ
+    decimals = min(6, max(2, 1 - math.floor(math.log10(spread))))  # neighbours must differ
     numbers = [
         with_interval(one.value, one.low, one.high, lambda v: fixed(v, decimals)) for one in chart.lines
     ]
