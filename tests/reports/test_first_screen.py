@@ -55,10 +55,10 @@ EFFECTS = [0.5, -0.3, 0.01, 0.02, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
 def test_words_are_named_by_methods_that_passed_and_never_by_others(make: Make) -> None:
     one = given(make, {"good": GOOD, "bad": BAD}, {"good": 99, "bad": 40}, EFFECTS)
     assert first_screen.why(one) == (
-        "“a” (+0.50) and “b” (−0.30) decide it, measured by deleting each of them."
+        "“a” (+0.50) and “b” (−0.30) decide it, measured by deleting each of them (change of the logit)."
     )
     assert first_screen.better_than_random(one) == (
-        "Better than random here: good (beat 99 of 99 random orders). Not shown: bad."
+        "Better than random here: good (beat 99 of 99 random orders). Not proven better: bad."
     )
     assert first_screen.ordered(one) == ["good", "bad", "random"]
     other = given(make, {"good": GOOD, "bad": BAD}, {"good": 40, "bad": 99}, EFFECTS)

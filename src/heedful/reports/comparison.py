@@ -28,7 +28,8 @@ from heedful.core.phrases import left_out
 from heedful.reports import comparison_parts as parts
 from heedful.reports import first_screen
 from heedful.reports.columns import columns
-from heedful.reports.comparison_summary import after_written, explained, notes, predictions
+from heedful.reports.comparison_summary import after_written, explained, notes
+from heedful.reports.prediction import predictions
 from heedful.reports.text_map import text_map
 from heedful.reports.word_table import word_table
 
@@ -39,7 +40,7 @@ OTHERS = 4  # further labels beside the prediction
 
 
 def document(comparison: Comparison) -> Document:
-    ranked = predictions(comparison)
+    ranked = predictions(comparison.model)
     title = f"{ranked[0][0]} {ranked[0][1]}: why?" if ranked else "Explanation"
     if not comparison.attributions:
         return Document(title, nodes(headline(comparison), *parts.remarks(comparison)))
@@ -58,7 +59,7 @@ def document(comparison: Comparison) -> Document:
 
 
 def headline(comparison: Comparison) -> Headline:
-    ranked = predictions(comparison)
+    ranked = predictions(comparison.model)
     model = str(comparison.model.get("name", "a model"))
     after = after_written(comparison)
     source: Inline = (Span(model, "strong"), f", {after}") if after else (Span(model, "strong"),)

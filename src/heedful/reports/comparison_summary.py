@@ -17,9 +17,8 @@ from statistics import median
 from heedful.comparisons.agreement import chance_band
 from heedful.comparisons.result import Comparison, matrix, ranked_count, ranked_unit, with_written
 from heedful.core.defaults import CONTROL
-from heedful.core.numbers import fixed, probability, short
+from heedful.core.numbers import fixed, short
 from heedful.core.phrases import listed
-from heedful.metrics.sensitivity_warning import LOGIT_KINDS
 from heedful.reports.columns import ScoreColumn, columns, every_word
 from heedful.reports.visible import visible
 
@@ -28,21 +27,6 @@ COUNTS = ("no", "one", "two", "three", "four", "five")
 
 def quote(text: str) -> str:
     return f"“{visible(text.strip())}”"
-
-
-def predictions(comparison: Comparison) -> list[tuple[str, str, float]]:
-    """(label, value as shown, share of a bar from 0 to 1), highest first."""
-    rows = [
-        (visible(str(label)).strip() or "␣", float("nan") if value is None else float(value))
-        for label, value in comparison.model.get("prediction") or ()
-    ]
-    values = [value for _, value in rows]
-    chances = all(0 <= value <= 1 for value in values) and (
-        comparison.model.get("kind") in LOGIT_KINDS or abs(sum(values) - 1) < 1e-3
-    )
-    if chances:
-        return [(label, probability(value), value) for label, value in rows]
-    return [(label, f"{value:.4g}", math.nan) for label, value in rows]
 
 
 def after_written(comparison: Comparison) -> str:

@@ -115,7 +115,7 @@ def why(comparison: Comparison) -> str:
         first = _strongest(cols[0])[:NAMED_WORDS]
         words = listed([f"“{labels[i]}”" for i in first])
         return f"{words} matter most, says {cols[0].method}; the effect of each alone was not measured."
-    return _measured(cols, known, labels, measured)
+    return _measured(cols, known, labels, measured, effect_unit(comparison))
 
 
 def _without_methods(comparison: Comparison, measured: Removal | None) -> str:
@@ -150,7 +150,7 @@ def _strongest(col: ScoreColumn) -> list[int]:
 
 
 def _measured(
-    cols: Sequence[ScoreColumn], named: Sequence[int], labels: Sequence[str], measured: Removal
+    cols: Sequence[ScoreColumn], named: Sequence[int], labels: Sequence[str], measured: Removal, unit: str
 ) -> str:
     """Words whose effect has the sign that most of the methods claim, the largest effect first."""
     effects = measured.leave_one_out
@@ -168,7 +168,7 @@ def _measured(
     names = listed([f"“{labels[i]}” ({fixed_signed(effects[i], 2)})" for i in agree])
     how = REMOVED.get(measured.operator, f"removing ({measured.operator})")
     one = len(agree) == 1
-    return f"{names} decide{'s' * one} it, measured by {how} {'it' if one else 'each of them'}."
+    return f"{names} decide{'s' * one} it, measured by {how} {'it' if one else 'each of them'} ({unit})."
 
 
 def _contradicts(col: ScoreColumn, i: int, effect: float, top: float) -> bool:
@@ -213,7 +213,7 @@ def better_than_random(comparison: Comparison) -> str:
             f"{one.method} (beat {one.beat} of {draws} random orders)" if not place else one.method
             for place, one in enumerate(good)
         )
-        less = f" Not shown: {', '.join(one.method for one in rest)}." if rest else ""
+        less = f" Not proven better: {', '.join(one.method for one in rest)}." if rest else ""
         return f"Better than random here: {names}.{less}"
     names = ", ".join(one.method for one in good)
     less = ", ".join(f"{one.method} ({one.beat})" for one in rest)
@@ -231,10 +231,13 @@ def which_to_use(comparison: Comparison, ask: str = ASK_FOR_AUDIT) -> str:
     return f"{audit['sentence']} (audit {audit['run']})"
 
 
+def effect_unit(comparison: Comparison) -> str:
+    """What a measured effect is a change of."""
+    kinds = {"sequence": "log-probability", "regression": "output"}
+    function = comparison.model.get("kind") == "function"
+    return f"change of the {'score' if function else kinds.get(comparison.target.kind, 'logit')}"
+
+
 def little(comparison: Comparison) -> str:
     """A sentence where removing words hardly changes the output."""
     return sensitivity_warning.of_one_text(comparison.internals.removals, str(comparison.model.get("kind")))
-
-
-def unit_name(comparison: Comparison) -> str:
-    return ranked_unit(comparison)

@@ -31,8 +31,9 @@ from heedful.core.internals import Removal
 from heedful.core.model import Model
 from heedful.reports import comparison as report
 from heedful.reports import comparison_parts as sections
-from heedful.reports.comparison_summary import explained, notes, predictions
+from heedful.reports.comparison_summary import explained, notes
 from heedful.reports.html import nodes_html
+from heedful.reports.prediction import predictions
 from heedful.server.schemas import requests, responses
 
 LIVE_SECONDS = 0.2  # seconds that the methods together may take while one types;
@@ -257,7 +258,7 @@ def parts(comparison: Comparison, agreement: bool = True) -> Parts:
 def predicted(comparison: Comparison) -> list[responses.Prediction]:
     return [
         responses.Prediction(label=label, shown=shown, share=None if math.isnan(share) else share)
-        for label, shown, share in predictions(comparison)
+        for label, shown, share in predictions(comparison.model)
     ]
 
 
