@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from heedful.heads.top_links import Link
 
 option = typer.Option
-TARGET = "With --aggregate gradient: gradients of this label, index or token. Default: the prediction."
+TARGET = "With --aggregate gradient: use gradients of this label, index or token. Default: the prediction."
 Target = Annotated[str | None, option(metavar="LABEL", help=TARGET)]
 ANSWER = "For models that generate text: use this continuation instead of the model's own."
 Answer = Annotated[str | None, option(metavar="TEXT", help=ANSWER)]
@@ -48,11 +48,11 @@ HOW = "How heads and layers are combined into one map."
 Hows = Literal["mean", "max", "rollout", "flow", "gradient"]
 Aggregate = Annotated[Hows, option("--aggregate", help=HOW)]
 Links = Annotated[int, option(metavar="N", min=1, help="How many links to show.")]
-FIGURE = "Draw all heads, or the chosen one, to a .png or .svg file."
+FIGURE = "Draw a figure of all heads, or of the chosen head. The file is .png or .svg."
 Figure = Annotated[Path | None, option(metavar="FILE", help=FIGURE)]
 VIEW = (
-    "With --figure: draw all heads (grid), one head as a matrix, one head as lines (head), or which heads "
-    "are similar (layout)."
+    "With --figure: draw all heads (grid), one head as a matrix (matrix), one head as lines (head), or a map "
+    "of similar heads (layout)."
 )
 Views = Literal["grid", "matrix", "head", "layout"]
 View = Annotated[Views | None, option("--view", help=VIEW)]
@@ -61,13 +61,14 @@ ABLATE = (
     "of layer 3), cross:1.0 (cross-attention) or all."
 )
 Ablate = Annotated[str | None, option("--ablate", metavar="HEADS", help=ABLATE)]
-REMOVE = "With --ablate: replace a head's output by 0, by its mean over the text, or by uniform attention."
+REMOVE = "With --ablate: set a head's output to 0, or to its mean over the text, or use uniform attention."
 Remove = Annotated[Literal["zero", "mean", "uniform"], option("--how", help=REMOVE)]
 Weights = Annotated[bool, option("--weights", help="With --json or --csv: also print all attention weights.")]
-AsCsv = Annotated[bool, option("--csv", help="Print CSV: one line per head; with --weights, one per weight.")]
+CSV = "Print CSV: one line per head. With --weights: one line per weight."
+AsCsv = Annotated[bool, option("--csv", help=CSV)]
 Long = Annotated[
     Literal["error", "truncate"],
-    option(help="If the text is longer than the model can read: stop, or cut it."),
+    option(help="What to do if the text is longer than the model can read: stop, or cut it."),
 ]
 
 
@@ -110,12 +111,12 @@ def attention(
     heedful attention "Read it." -m zoo:titler --stack cross --answer "Reading"
     heedful attention "not bad" --ablate 0.1,1.* --how uniform
 
-    A letter shows what a head of this type looks at: P previous word, N next word, S the word itself, F first
-    position, D special tokens except the first, . punctuation, V one other word, B its own text of a pair,
-    ~ many words, - none of these.
+    A letter shows the type of a head. The type says what the head looks at: P previous word, N next word,
+    S the word itself, F first position, D special tokens except the first, . punctuation, V one other word,
+    B the same text of a pair, ~ many words, - none of these.
 
-    A high weight shows where a head looks. It does not show what the model uses. For that, see heedful
-    explain and heedful trial.
+    A high weight shows where a head looks. It does not show what the model uses. To find out what the model
+    uses, see heedful explain and heedful trial.
     """
     shape, look = form(as_json, as_csv), AttentionView(stack, layer, head, how, links)
     look.check(figure, view)

@@ -29,36 +29,37 @@ if TYPE_CHECKING:
 
 option, argument = typer.Option, typer.Argument
 METHODS = (
-    "Method to audit (see heedful methods). Repeat the option, or separate names by commas. all: all methods "
-    "except expensive ones. none: audit only the file of --scores. Default: four methods of different kinds."
+    "Method to audit (see heedful methods). To audit several, repeat the option or separate names by commas. "
+    "The name all means all methods except expensive ones. With none, only the file of --scores is audited. "
+    "Default: four methods of different kinds."
 )
 Methods = Annotated[list[str] | None, option("--method", metavar="METHOD", help=METHODS)]
 METRICS = (
-    "Metric to use (see heedful metrics). Repeat the option, or separate names by commas. "
+    "Metric to use (see heedful metrics). To use several, repeat the option or separate names by commas. "
     "Default: comprehensiveness and sufficiency."
 )
 Metrics = Annotated[list[str] | None, option("--metric", metavar="METRIC", help=METRICS)]
 FULL = "Run all methods except expensive ones, use six metrics, and search for the best order of the words."
 Full = Annotated[bool, option("--full", help=FULL)]
 OPERATORS = (
-    "How words are removed to test the methods: delete, mask, swap, unk, pad or mean. Repeat the option, or "
-    "separate names by commas. all: use each one in turn. Default: two that the methods do not use for their "
-    "scores."
+    "How words are removed to test the methods: delete, mask, swap, unk, pad or mean. To give several, "
+    "repeat the option or separate names by commas. With all, each of them is used in turn. Default: two "
+    "operators that the methods do not use for their scores."
 )
 Operators = Annotated[list[str] | None, option("--operators", metavar="HOW", help=OPERATORS)]
 Draws = Annotated[int, option(min=2, help="Number of random orders of the words per text.")]
 SCORES = (
-    "Also audit scores from other tools. The file is JSONL with the fields text or row, method, scores, and "
-    "fitted_by (how words were removed to make the scores)."
+    "Also audit scores from other tools. The file is JSONL. Its fields are text or row, method, scores, and "
+    "fitted_by. The field fitted_by says how words were removed to make the scores."
 )
 Scores = Annotated[Path | None, option(metavar="FILE", help=SCORES)]
 DECIDED = "Stop as soon as the verdict is certain enough (after 20 texts or more)."
 UntilDecided = Annotated[bool, option("--until-decided", help=DECIDED)]
-DRY = "Only print what the audit would cost and which differences it could detect."
+DRY = "Do not run the audit. Print only its cost and the differences that it could detect."
 DryRun = Annotated[bool, option("--dry-run", help=DRY)]
 OUT = (
-    "Save the run in this folder. To continue an interrupted run, run the same command again. Default: not "
-    "saved."
+    "Save the run in this folder. To continue an interrupted run, run the same command again. By default, "
+    "the run is not saved."
 )
 Out = Annotated[Path | None, option(metavar="FOLDER", help=OUT)]
 Limit = Annotated[int | None, option(min=1, metavar="N", help="Use N texts, drawn at random.")]
@@ -97,8 +98,8 @@ def audit(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Find out which explanation method to use. The audit tests on many texts whether the words that a method
-    names really change the output.
+    """Find out which explanation method to use. Each method names important words. The audit tests on many
+    texts whether these words really change the output.
 
     \b
     heedful audit reviews.csv --text-column review --out run/

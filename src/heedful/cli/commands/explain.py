@@ -56,11 +56,11 @@ def explain(
 
     The command compares each method with random orders of the words. It removes words and begins with the
     top words of the method. The output should then change more than with a random order. If a method is
-    no better than `random`, do not trust it. One text is not enough to rank methods. heedful audit ranks
-    methods on many texts.
+    no better than `random`, do not trust the method. One text is not enough to rank methods. heedful audit
+    ranks methods on many texts.
 
     With a short sentence and a small model, the command takes a few seconds. A longer run prints its cost
-    first. Ctrl-C shows (and saves) the methods that are finished.
+    first. If you press Ctrl-C, the command shows (and saves) the finished methods.
     """
     from heedful.cli.run_explain import ExplainRequest, OutputChoice, command
 

@@ -31,15 +31,16 @@ HELP = """Train sparse autoencoders (SAEs) and read their features.
     heedful features train acts/ --width 4096 --kind topk --k 32 --out sae/
     heedful features page sae/ speeches.txt --choose random:10 --html page.html
 
-    Do these steps in this order: find a site, store its activations, train an SAE on them, and look at its
-    features.
+    Do these steps in this order. First find a site. Then store the activations of the site. Then train an SAE
+    on the activations. Then look at the features of the SAE.
 """
 app = typer.Typer(help=HELP)
 
 File = Annotated[
     Path, argument(metavar="FILE", help="File with the texts: .txt, .csv, .tsv, .jsonl or .parquet.")
 ]
-Site = Annotated[str, option(metavar="SITE", help="Layer and place; see heedful features sites MODEL.")]
+SITE = "Layer and place. The command heedful features sites MODEL lists them."
+Site = Annotated[str, option(metavar="SITE", help=SITE)]
 Out = Annotated[
     Path,
     option(metavar="FOLDER", help="Folder for the activations."),
@@ -48,11 +49,13 @@ Rows = Annotated[
     int | None,
     option(min=1, metavar="N", help="Stop after N activations (one per token). Default: all texts."),
 ]
-PACK = "Join texts to fill each model input, or keep them apart. Default: join for causal language models."
+PACK = "Join texts to fill each model input, or keep texts apart. Default: join for causal language models."
 Pack = Annotated[bool | None, option("--pack/--apart", help=PACK)]
-BatchTokens = Annotated[int | None, option(min=1, metavar="N", help="Tokens per pass. Default: 4096.")]
+BatchTokens = Annotated[
+    int | None, option(min=1, metavar="N", help="Number of tokens per forward pass. Default: 4096.")
+]
 Dtype = Annotated[Literal["float32", "float16"], option(help="Number format of the stored activations.")]
-SHARD = "Activations per file. Default: 65,536, or 64 MB if that is less."
+SHARD = "Number of activations per file. Default: 65,536, but at most 64 MB."
 ShardRows = Annotated[int | None, option(min=1, metavar="N", help=SHARD)]
 Special = Annotated[bool, option("--special", help="Also store activations of special tokens.")]
 
@@ -87,7 +90,7 @@ def harvest(
     heedful features harvest reviews.csv -m zoo:sentiment --site embed --out a/
     heedful features harvest a.parquet --site blocks.2.resid --engine ray --out a/
 
-    It writes 4 bytes per number. This is about 1.5 GB per million tokens for a model with 384 dimensions.
+    Each number takes 4 bytes. For a model with 384 dimensions, a million tokens take about 1.5 GB.
     """
     silence_libraries()
     import heedful
@@ -129,7 +132,7 @@ def harvest(
 
 
 def sites(model: o.ModelName, as_json: o.AsJson = False, allow_pickle: o.Pickle = False) -> None:
-    """List the sites of a model: where activations can be read.
+    """List the sites of a model. Activations can be read at sites.
 
     \b
     heedful features sites zoo:lm

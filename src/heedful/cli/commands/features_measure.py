@@ -18,7 +18,7 @@ from heedful.cli.console import (
 )
 from heedful.core.errors import HeedfulError
 
-SAE_HELP = "A folder written by heedful features train, or zoo:lm."
+SAE_HELP = "A folder that heedful features train wrote, or zoo:lm."
 Sae = Annotated[Path, o.argument(metavar="SAE", help=SAE_HELP)]
 Other = Annotated[Path, o.argument(metavar="OTHER", help="The second SAE.")]
 Saes = Annotated[
@@ -34,10 +34,10 @@ LABEL = "Column with the true labels, for classifiers. Default: the model's own 
 LabelColumn = Annotated[str | None, o.option(metavar="NAME", help=LABEL)]
 SEEDS = "Another SAE that differs only in its seed. It shows how much the seed matters. Repeatable."
 Seeds = Annotated[list[Path] | None, o.option("--reseed", metavar="SAE", help=SEEDS)]
-ALIKE = "Link two features if the cosine of their decoder vectors is at least this."
+ALIKE = "Link two features if the cosine of their decoder vectors is at least this value."
 Alike = Annotated[float, o.option(metavar="COSINE", help=ALIKE)]
 Trees = Annotated[int, o.option(min=1, metavar="N", help="Draw the N largest trees.")]
-OTHER_MODEL = "Model of the second SAE, if it is not the same model."
+OTHER_MODEL = "Model of the second SAE. Default: the model of the first SAE."
 OtherModel = Annotated[str | None, o.option(metavar="MODEL", help=OTHER_MODEL)]
 NEURONS = "Also compare the neurons of these two sites. Default: the neurons of the MLPs."
 Neurons = Annotated[str | None, o.option(metavar="SITE,SITE", help=NEURONS)]
@@ -71,8 +71,8 @@ def measure(
 ) -> None:
     """Measure the quality of an SAE.
 
-    It reports sparsity, explained variance, and how much worse the model gets when the output of the SAE
-    replaces the activations of the model.
+    The command reports the sparsity and the explained variance. It also replaces the activations of the model
+    by the output of the SAE, and reports how much worse the model gets.
 
     \b
     heedful features measure zoo:lm
@@ -150,7 +150,7 @@ def split(
 ) -> None:
     """Show how features split into finer ones in wider SAEs.
 
-    Features are linked by the cosine of their decoder vectors.
+    Two features are linked if the cosine of their decoder vectors is high.
 
     \b
     heedful features split sae-512/ sae-2048/ sae-8192/ --html split.html
@@ -191,7 +191,8 @@ def compare(
 ) -> None:
     """Test whether two SAEs find the same features.
 
-    For each feature, it finds the best correlation with a feature of the other SAE, over the same tokens.
+    Each feature is compared with all features of the other SAE, on the same tokens. The command reports the
+    highest correlation.
 
     \b
     heedful features compare sae-seed0/ sae-seed1/ held-out.txt --model zoo:lm

@@ -15,7 +15,7 @@ File = Annotated[
     Path, o.argument(metavar="FILE", help="File with texts and labels: .csv, .tsv, .jsonl or .parquet.")
 ]
 LabelColumn = Annotated[str, o.option(metavar="NAME", help="Column with the true labels.")]
-KS = "How many features the classifier may use. Separate several numbers by commas."
+KS = "Number of features that the classifier may use. Separate several numbers by commas."
 Ks = Annotated[str, o.option("-k", "--k", metavar="N,N", help=KS)]
 
 
@@ -36,9 +36,9 @@ def probe(
 ) -> None:
     """Test how well a few features predict a label.
 
-    The features are chosen on one part of the texts and tested on another part. The controls are the same
-    number of random features, the same number of raw coordinates, all coordinates, and the most frequent
-    label.
+    The features are chosen on one part of the texts and tested on another part. There are four controls: the
+    same number of random features, the same number of raw coordinates, all raw coordinates, and the most
+    frequent label.
 
     \b
     heedful features probe zoo:lm reviews.csv

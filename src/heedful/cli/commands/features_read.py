@@ -20,7 +20,7 @@ from heedful.cli.console import (
 from heedful.core.errors import HeedfulError
 from heedful.core.numbers import duration
 
-SAE_HELP = "Folder of an SAE made by heedful features train, SAELens or dictionary-learning; or zoo:lm."
+SAE_HELP = "zoo:lm, or an SAE folder of heedful features train, SAELens or dictionary-learning."
 Folder = Annotated[Path, o.argument(metavar="SAE", help=SAE_HELP)]
 Named = Annotated[
     list[str] | None,
@@ -34,9 +34,10 @@ Choose = Annotated[str, o.option(metavar="RULE", help=CHOOSE)]
 Own = Annotated[list[str] | None, o.option("--text", metavar="TEXT", help="Also show this text. Repeatable.")]
 Page = Annotated[Path, o.option("--html", metavar="FILE", help="Write the report to this HTML file.")]
 Examples = Annotated[
-    int, o.option(min=1, help="Number of examples with the highest activation, per feature.")
+    int, o.option(min=1, help="Number of examples per feature. The examples have the highest activations.")
 ]
-Quantiles = Annotated[int, o.option(min=1, help="Also show examples from this many levels of activation.")]
+QUANTILES = "Number of levels of activation. Examples from each level are also shown."
+Quantiles = Annotated[int, o.option(min=1, help=QUANTILES)]
 Rows = Annotated[
     int | None, o.option(min=1, metavar="N", help="Stop after about N tokens. Default: all texts.")
 ]
@@ -80,7 +81,7 @@ def page(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Write a report on features: when they are active, what they do.
+    """Write a report: when features are active, and what they do.
 
     \b
     heedful features page zoo:lm --choose random:10 --html page.html
@@ -144,17 +145,17 @@ def interpret(
 ) -> None:
     """Describe when features are active, and score the description.
 
-    The description is in words. It is scored on other texts than those it was made from, and compared with
-    two controls.
+    Each description is in words. It is made from some texts and scored on other texts. It is also compared
+    with two controls.
 
     \b
     heedful features interpret zoo:lm --features 50
     heedful features interpret sae/ speeches.txt --model zoo:lm --features 50
     heedful features interpret sae/ speeches.txt --llm --llm-model NAME --dry-run
 
-    By default, simple rules make the descriptions. Nothing leaves the machine. --llm sends texts to the
-    server in the environment variable HEEDFUL_LLM_URL, for example http://localhost:8000/v1. The key is in
-    HEEDFUL_LLM_KEY.
+    By default, simple rules make the descriptions, and nothing leaves the machine. With --llm, a language
+    model makes them, and texts are sent to its server. Set the address of the server in the environment
+    variable HEEDFUL_LLM_URL, for example http://localhost:8000/v1. Set the key in HEEDFUL_LLM_KEY.
     """
     silence_libraries()
     from heedful.features.interpretation.interpret import HELD_OUT_FIRINGS

@@ -8,7 +8,7 @@ from typing import Annotated
 from heedful.cli import options as o
 from heedful.core.errors import HeedfulError
 
-TEXTS = "File: .txt, .csv, .tsv, .jsonl or .parquet. Default for the SAE zoo:lm: its held-out speeches."
+TEXTS = "File with texts: .txt, .csv, .tsv, .jsonl or .parquet. Default for zoo:lm: its held-out speeches."
 TextsOrZoo = Annotated[Path | None, o.argument(metavar="[TEXTS]", help=TEXTS, show_default=False)]
 
 

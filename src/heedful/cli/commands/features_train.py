@@ -25,7 +25,7 @@ from heedful.core.progress import Report, Step
 
 Kind = Literal["relu", "relu-tied", "topk", "batchtopk", "jumprelu", "matryoshka"]
 ActivationStore = Annotated[
-    Path, o.argument(metavar="ACTS", help="Folder written by heedful features harvest.")
+    Path, o.argument(metavar="ACTS", help="Folder that heedful features harvest wrote.")
 ]
 Out = Annotated[Path, o.option(metavar="FOLDER", help="Folder for the SAE and its checkpoints.")]
 WIDTH = "Number of features. Default: eight per dimension, but at most one per 16 activations."
@@ -33,26 +33,26 @@ Width = Annotated[int | None, o.option(min=1, help=WIDTH)]
 Kinds = Annotated[Kind, o.option(help="Architecture of the SAE.")]
 Steps = Annotated[
     int | None,
-    o.option(min=1, help="Training steps. Default: four passes over the data, but at least 4,000."),
+    o.option(min=1, help="Training steps. Default: until all data are used four times, but at least 4,000."),
 ]
-BATCH = "Activations per step. Default: 1,024, or 4,096 if there are more than a million activations."
+BATCH = "Activations per step. Default: 1,024. With more than a million activations, it is 4,096."
 Batch = Annotated[int | None, o.option(min=1, help=BATCH)]
-ACTIVE = "topk, batchtopk, matryoshka: active features per token. Default: chosen by a short pilot run."
+ACTIVE = "For topk, batchtopk, matryoshka: active features per token. Default: a short pilot run chooses it."
 K = Annotated[int | None, o.option("--k", min=1, help=ACTIVE)]
 LR = (
-    "Learning rate. Default: 4e-4 * 4096 / width, but at most 5e-3. If the width is 4,096 or more: "
-    "2e-4 / sqrt(width / 2^14)."
+    "Learning rate. Default: 4e-4 * 4096 / width, but at most 5e-3. If the width is 4,096 or more, the "
+    "default is 2e-4 / sqrt(width / 2^14)."
 )
 Lr = Annotated[float | None, o.option(help=LR)]
-LAMBDA = "relu, relu-tied, jumprelu: weight of the sparsity penalty. Default: chosen by a short pilot run."
+LAMBDA = "For relu, relu-tied, jumprelu: weight of the sparsity penalty. Default: a pilot run chooses it."
 Lambda = Annotated[float | None, o.option("--lambda", min=0, help=LAMBDA)]
 Resume = Annotated[bool, o.option("--resume", help="Resume from the last checkpoint in the folder.")]
 Keep = Annotated[int, o.option(min=1, metavar="STEPS", help="Number of steps between checkpoints.")]
-LOOK = "Show three features on these texts at every checkpoint."
+LOOK = "File with texts. At every checkpoint, show three features on these texts."
 Look = Annotated[Path | None, o.option("--look", metavar="TEXTS", help=LOOK)]
-LOOKS = "With --look: the model. Default: the model that the activations come from."
+LOOKS = "With --look: the model that reads the texts. Default: the model of the activations."
 LookModel = Annotated[str | None, o.option("--model", metavar="MODEL", help=LOOKS)]
-Threads = Annotated[int | None, o.option(min=1, help="CPU threads. Default: chosen by torch.")]
+Threads = Annotated[int | None, o.option(min=1, help="Number of CPU threads. Default: torch chooses it.")]
 
 
 def train(
@@ -82,9 +82,10 @@ def train(
     heedful features train acts/ --width 2048 --kind relu --lambda 3 --out sae/
     heedful features train acts/ --kind topk --out sae/ --look speeches.txt
 
-    If the training is interrupted, --resume continues from the last checkpoint. The result is the same.
-    Without --k or --lambda, a short pilot run measures how sparse the activations are and chooses the value.
-    On several GPUs or machines, start it with torchrun -m heedful features train.
+    If the training is interrupted, --resume continues from the last checkpoint. The result is the same as
+    without the interruption. If you give neither --k nor --lambda, a short pilot run measures how sparse the
+    activations are. Then it chooses the value. To train on several GPUs or machines, start the command with
+    torchrun -m heedful features train.
     """
     silence_libraries()
     import torch

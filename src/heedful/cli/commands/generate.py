@@ -40,8 +40,8 @@ def generate(
     heedful generate "Once upon a time" --why occlusion --max-new-tokens 8
     heedful generate "Once upon" --why lime --budget 200 --max-new-tokens 2
 
-    --why explains every generated token. This takes as long as one heedful explain per token. Ctrl-C shows
-    the tokens that were explained so far.
+    --why explains every generated token. Each token takes as long as one run of heedful explain. If you press
+    Ctrl-C, the command shows the tokens that are already explained.
     """
     text = read_text(prompt, "prompt")
     silence_libraries()

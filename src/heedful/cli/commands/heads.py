@@ -22,13 +22,13 @@ app.command()(heads_ablation.prune)
 
 Period = Annotated[int, o.option(min=3, help="Length of the repeated random text, in tokens.")]
 Draws = Annotated[int, o.option(min=2, help="Number of random texts.")]
-MARGIN = "A head is an induction head if its attention exceeds the control by this much."
+MARGIN = "A head is an induction head if its attention is higher than the control by this value."
 Margin = Annotated[float, o.option(min=0, max=1, help=MARGIN)]
 File = Annotated[Path, o.argument(metavar="FILE.conllu", help="File with dependency trees (CoNLL-U).")]
 LEAST = "Ignore relations with fewer than N examples. Published comparisons use 100."
 Least = Annotated[int, o.option(min=1, metavar="N", help=LEAST)]
 TEMPLATES = (
-    "CSV with the columns template, a, b, pronoun_1, pronoun_2. Default: those that come with heedful."
+    "CSV file with the columns template, a, b, pronoun_1, pronoun_2. Default: the templates of heedful."
 )
 Templates = Annotated[Path | None, o.option(metavar="FILE.csv", help=TEMPLATES)]
 AsCsv = Annotated[bool, o.option("--csv", help="Print CSV: one line per head or relation.")]
@@ -63,8 +63,8 @@ def induction(
 ) -> None:
     """Find induction heads.
 
-    When a token appears again, an induction head looks at the token that followed it the first time. The
-    command measures this on random tokens that are repeated.
+    Suppose that a token appears a second time. An induction head then looks at the token that came after it
+    the first time. The command measures this on a random text that is repeated.
 
     \b
     heedful heads induction --model zoo:lm
@@ -95,7 +95,7 @@ def syntax(
 ) -> None:
     """Find heads that follow syntax, such as verb to object.
 
-    Each head is compared with the best fixed offset, for example "always the previous word".
+    Each head is compared with the best fixed offset. An offset is, for example, "always the previous word".
 
     \b
     heedful heads syntax sentences.conllu --model zoo:sentiment
@@ -128,7 +128,7 @@ def bias(
 ) -> None:
     """Find heads that link pronouns to people.
 
-    It reports whether a head's attention follows the pronoun or only the position in the sentence.
+    The command reports whether a head follows the pronoun, or only the position in the sentence.
 
     \b
     heedful heads bias --model zoo:lm

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LABELS = "Column with the true labels or answers. Default: the model's own predictions."
 LabelColumn = Annotated[str | None, o.option(metavar="NAME", help=LABELS)]
-HOW = "Replace a head's output by 0, by its mean over the texts, or by uniform attention."
+HOW = "Replace a head's output by 0, or by its mean over the texts, or use uniform attention."
 How = Annotated[Literal["zero", "mean", "uniform"], o.option("--how", help=HOW)]
 Level = Annotated[Literal["head", "layer"], o.option(help="Switch off single heads, or whole layers.")]
 METRIC = (
@@ -34,9 +34,9 @@ METRIC = (
     "log-probability for classifiers, log-likelihood for language models."
 )
 Metric = Annotated[str | None, o.option(metavar="NAME", help=METRIC)]
-GRADIENT = "Also estimate the importance from gradients. This needs one pass per text."
+GRADIENT = "Also estimate the importance from gradients. The model then reads each text once more."
 Gradient = Annotated[bool, o.option("--gradient/--no-gradient", help=GRADIENT)]
-SHORTLIST = "At each step, try the K heads that mattered least so far. 0: try all heads."
+SHORTLIST = "At each step, try the K heads that mattered least so far. With 0, try all heads."
 Shortlist = Annotated[int, o.option(min=0, metavar="K", help=SHORTLIST)]
 Steps = Annotated[
     int | None, o.option(min=1, metavar="N", help="How many heads to switch off. Default: all.")
@@ -72,9 +72,10 @@ def importance(
     heedful heads importance reviews.csv --how uniform --level layer
     heedful heads importance sentences.csv --model zoo:lm --csv
 
-    Heads are named layer.head, and both count from 0. cross:1.0 is a head of the cross-attention. For a
-    classifier, give --label-column. Without it, the command measures how the model's own predictions change.
-    A language model is measured on the tokens of the texts. The cost is one pass over the texts per head.
+    The name of a head is layer.head, and both are counted from 0. cross:1.0 is a head of the cross-attention.
+    For a classifier, give --label-column. Without it, the command measures how the model's own predictions
+    change. For a language model, the command measures how well the model predicts each token of the texts.
+    For each head, the model reads all texts once.
     """
     shape = form(as_json, as_csv)
     check_save(save, "head-importance")
@@ -126,7 +127,7 @@ def prune(
 ) -> None:
     """Find out how many heads the model can lose.
 
-    Heads are switched off one after another, the least important first.
+    The command switches off one head after another. It begins with the least important head.
 
     \b
     heedful heads prune reviews.csv --label-column label --limit 100
@@ -134,8 +135,9 @@ def prune(
     heedful heads prune sentences.csv --model zoo:lm --steps 12
 
     Heads are chosen on one half of the texts. The other half then shows how much worse the model gets. On the
-    first half, the effect would look too small. The order is compared with the order of single-head
-    importance and with random orders. The cost is about --shortlist passes over the texts per head.
+    first half, the effect would look too small. For comparison, the command also switches off heads in the
+    order of their single-head importance and in random orders. For each head that is switched off, the model
+    reads the texts about K times. K is the value of --shortlist.
     """
     shape = form(as_json, as_csv)
     check_save(save, "pruning")

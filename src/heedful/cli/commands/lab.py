@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from heedful.labs.human_study.answers import AnswerFile
 
 app = typer.Typer(rich_markup_mode=None)
-Name = Annotated[str, o.argument(metavar="NAME", help="A name from heedful lab list.")]
-Fast = Annotated[bool, o.option("--fast", help="A smaller run: at most about a minute.")]
+NAME = "A name that the command heedful lab list prints."
+Name = Annotated[str, o.argument(metavar="NAME", help=NAME)]
+Fast = Annotated[bool, o.option("--fast", help="Run a smaller version. It takes at most about a minute.")]
 Port = Annotated[int, o.option(min=0, max=65535, help="Port of the web page. 0: any free port.")]
 Database = Annotated[Path, o.option(metavar="FILE", help="SQLite file for the answers.")]
-Results = Annotated[bool, o.option("--results", help="Print the answers so far, and exit.")]
+RESULTS = "Print the answers that were given so far. Do not start the page."
+Results = Annotated[bool, o.option("--results", help=RESULTS)]
 Out = Annotated[
     Path | None, o.option(metavar="FOLDER", help="Save the report, its numbers and figures here.")
 ]
@@ -39,7 +41,7 @@ def start() -> None:
 
 @app.command("list")
 def show(as_json: o.AsJson = False) -> None:
-    """List the labs, and how many minutes each takes.
+    """List the labs and the minutes that each lab takes.
 
     \b
     heedful lab list
@@ -80,8 +82,8 @@ def run(
     heedful lab run superposition --fast --seed 1 --out lab/ --html a.html
     heedful lab run superposition --fast --json
 
-    Each lab takes some minutes: see heedful lab list. Another seed gives slightly different
-    numbers. docs/labs/index.md says how often another seed changes a conclusion.
+    Each lab takes some minutes. The command heedful lab list shows how many. Another seed gives slightly
+    different numbers. The page docs/labs/index.md says how often another seed changes a conclusion.
     """
     silence_libraries()
     from heedful.labs.base.registry import run_lab

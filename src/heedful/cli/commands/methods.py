@@ -11,7 +11,7 @@ from heedful.cli.registry_table import NamedEntry, print_entries, print_facts
 if TYPE_CHECKING:
     from heedful.core.registry import Explainer, Param
 
-NAME = "Show one method in full: description, parameters, limitations."
+NAME = "Show the description, the parameters and the limitations of this method."
 Name = Annotated[str | None, o.argument(metavar="NAME", help=NAME)]
 WORDS = 20  # of the text that costs are given for
 NOTES = (
@@ -23,7 +23,7 @@ NOTES = (
 
 
 def methods(name: Name = None, as_json: o.AsJson = False) -> None:
-    """List the explanation methods, with needs and cost.
+    """List the explanation methods, what they need and cost.
 
     \b
     heedful methods

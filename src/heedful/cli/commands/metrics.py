@@ -11,7 +11,7 @@ from heedful.cli.registry_table import NamedEntry, print_entries, print_facts
 if TYPE_CHECKING:
     from heedful.core.registry import Metric
 
-NAME = "Show one metric in full."
+NAME = "Show everything about this metric."
 Name = Annotated[str | None, o.argument(metavar="NAME", help=NAME)]
 NOTES = (
     "Family: the metrics of the families remove-top and keep-top decide the verdict of an audit.",

@@ -17,8 +17,8 @@ def report(run: o.Folder, html: o.Html = None, as_json: o.AsJson = False) -> Non
     heedful explain "the service is not bad" --out run/
     heedful report run/ --html why.html
 
-    It opens every folder that --out or the web page wrote. Without --html the report is written to
-    report.html in that folder.
+    The command opens every folder that --out or the web page wrote. Without --html, it writes the report to
+    the file report.html in that folder.
     """
     from heedful.io.run_folder import read, refusing_damage
 

@@ -16,15 +16,15 @@ from heedful.core import defaults
 from heedful.core.errors import HeedfulError
 
 option, argument = typer.Option, typer.Argument
-MODELS = "Models to offer. Default: zoo:sentiment and zoo:lm."
+MODELS = "Models that the page offers. Default: zoo:sentiment and zoo:lm."
 Models = Annotated[list[str] | None, argument(metavar="MODEL...", help=MODELS)]
-HOST = "Address to listen on. If other machines can reach it, users need the token that is printed."
+HOST = "Address of the server. If other machines can reach the address, users need the printed token."
 Host = Annotated[str, option(metavar="ADDRESS", help=HOST)]
-Port = Annotated[int, option(min=0, max=65535, help="Port. 0: any free port.")]
-RUNS = "Save results in this folder, and show the runs in it. Default: a temporary folder."
+Port = Annotated[int, option(min=0, max=65535, help="Port of the web page. 0: any free port.")]
+RUNS = "Save results in this folder. The page also shows the runs in it. Default: a temporary folder."
 Runs = Annotated[Path | None, option(metavar="FOLDER", help=RUNS)]
 TEMPORARY = "results are deleted when the server stops; to keep them: heedful serve --runs FOLDER"
-ROOT = "Folder with models. With --allow-load, users of the page may load them."
+ROOT = "Folder with models. With --allow-load, users of the page may load these models."
 Root = Annotated[Path | None, option("--models", metavar="DIR", help=ROOT)]
 ALLOW = "Allow users of the page to load other models from this machine."
 Allow = Annotated[bool, option("--allow-load", help=ALLOW)]
@@ -34,7 +34,7 @@ TEXTS = "Texts that show what features mean: FILE, or MODEL=FILE. Repeatable."
 Texts = Annotated[list[str] | None, option("--texts", metavar="FILE", help=TEXTS)]
 NAMES = "Another host name by which users reach this server. Repeatable."
 Names = Annotated[list[str] | None, option("--name", metavar="HOST", help=NAMES)]
-TOKEN = "Require a token even on this machine: the environment variable HEEDFUL_TOKEN, or a new one."
+TOKEN = "Require a token even on this machine. The token is the value of HEEDFUL_TOKEN, or a new one."
 Token = Annotated[bool, option("--token", help=TOKEN)]
 Browser = Annotated[bool, option("--open", help="Open the web page in a browser.")]
 SHORTEST = 16  # characters of a token somebody chose
@@ -63,8 +63,8 @@ def serve(
     heedful serve zoo:lm --host 0.0.0.0
 
     The page runs on this machine, and nothing is sent elsewhere. Ctrl-C stops the server. With --runs,
-    results are saved as run folders, which heedful report opens. With another --host, users need a token. The
-    printed link contains the token.
+    results are saved as run folders. heedful report opens these folders. If other machines can reach --host,
+    users need a token. The printed link contains the token.
     """
     silence_libraries()
     try:

@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 
 option = o.option
 OWN = "zoo:lm"  # the model that brings a dictionary
-SAE = "Folder of a trained SAE, or zoo:lm. Default for the model zoo:lm: its own SAE."
+SAE = "Folder of a trained SAE, or zoo:lm. For the model zoo:lm, the default is its own SAE."
 SaeFolder = Annotated[Path | None, option("--sae", metavar="FOLDER", help=SAE)]
 FEATURE = (
-    "Feature and new value, for example 268=5x (5 times its maximum), 268=3, 268=+2 (add 2), 268=0 or "
-    "'268=2x own' (twice its value at each token). Repeatable."
+    "Feature and new value. Examples: 268=5x (5 times the maximum of feature 268), 268=3, 268=+2 (add 2), "
+    "268=0, '268=2x own' (twice its value at each token). Repeatable."
 )
 Features = Annotated[list[str] | None, option("--feature", "-f", metavar="N=VALUE", help=FEATURE)]
 POSITIONS = "Tokens to steer: all, last, or positions separated by commas."
 Positions = Annotated[str, option(metavar="WHERE", help=POSITIONS)]
-TEXTS = "File with texts, one per line. They are used to measure maxima (for 5x) and the difference of means."
+TEXTS = "File with texts, one per line. heedful measures maxima (for 5x) and the difference of means on them."
 Texts = Annotated[Path | None, option("--texts", metavar="FILE", help=TEXTS)]
 SWEEP = "Try several values, separated by commas (0,1x,2x,5x), and print a table."
 Sweep = Annotated[str | None, option("--sweep", metavar="VALUES", help=SWEEP)]
-PROMPTS = "With --sweep: more prompts, one per line. The intervals are computed over prompts."
+PROMPTS = "With --sweep: file with more prompts, one per line. Intervals are computed over prompts."
 Prompts = Annotated[Path | None, option("--prompts", metavar="FILE", help=PROMPTS)]
 TOWARDS = (
-    "File with texts, one per line. Steer from the mean of --away to the mean of these texts. With "
-    "--feature, this is the baseline for comparison."
+    "File with texts, one per line. heedful steers from the mean of --away to the mean of these texts. With "
+    "--feature, this steering is only the baseline for comparison."
 )
 Towards = Annotated[Path | None, option("--towards", metavar="FILE", help=TOWARDS)]
 Away = Annotated[
@@ -88,11 +88,13 @@ def steer(
     heedful steer "We must" --sae sae/ -f 268=0 --sweep 1x,5x --texts speeches.txt
     heedful steer "We" --towards war.txt --away peace.txt --site blocks.1.resid
 
-    It shows the text without and with steering. For comparison, it also steers with a difference of means of
-    the same length. This vector goes from --away to --towards. Without these files, heedful uses the tokens
-    of --texts: the vector goes from tokens where the feature is not active to tokens where it is active.
-    (zoo:lm has its own texts.) --sweep sets the first --feature to each value. It also compares with a random
-    direction. The model without steering then rates the texts.
+    The command shows the generated text without steering and with steering. For comparison, it also steers
+    with a difference of means of the same length. This vector goes from the mean of --away to the mean of
+    --towards. Without these files, heedful uses the tokens of --texts (zoo:lm has its own texts). Then the
+    vector goes from tokens where the feature is not active to tokens where it is active.
+
+    --sweep sets the first --feature to each value. It also steers with a random direction, for comparison.
+    Then the model without steering rates all generated texts.
     """
     text = read_text(prompt, "prompt")
     if sae is None and feature and model == OWN:

@@ -24,23 +24,24 @@ from heedful.cli.console import (
 from heedful.cli.typed_command import typed
 
 option = typer.Option
-TESTS = "Test to run. Repeat the option, or separate names by commas. Default: all tests that can run."
+TESTS = "Test to run. For several, repeat the option or use commas. Default: all tests that can run."
 Tests = Annotated[list[str] | None, option("--test", metavar="TEST", help=TESTS)]
-TRAIN = "File with texts and labels to train on (same columns as FILE). Tests that train models need it."
+TRAIN = "File with texts and labels for tests that train models. It has the same columns as FILE."
 Train = Annotated[Path | None, option("--train", metavar="FILE", help=TRAIN)]
 TrainLimit = Annotated[int | None, option(min=1, metavar="N", help="Train on the first N texts only.")]
 Permutations = Annotated[int, option(min=1, help="Number of shuffles per text and layer.")]
 Epsilon = Annotated[float, option(min=0.0, help="How much the adversary may change the output.")]
-Starts = Annotated[int, option(min=1, help="Adversary: number of starting points of the search.")]
-Climb = Annotated[int, option(min=1, help="Adversary: number of steps of the search.")]
-Length = Annotated[int, option(min=8, metavar="N", help="Training: use the first N tokens of each text.")]
+Starts = Annotated[int, option(min=1, help="For the adversary: number of starting points of the search.")]
+Climb = Annotated[int, option(min=1, help="For the adversary: number of steps of the search.")]
+LENGTH = "In training, use only the first N tokens of each text."
+Length = Annotated[int, option(min=8, metavar="N", help=LENGTH)]
 Seeds = Annotated[
-    int, option(min=2, help="Number of models to train per setting, each with another random seed.")
+    int, option(min=2, help="Number of models to train per setting. Each model has another random seed.")
 ]
 STEPS = "Training steps per model. The default depends on the number of layers."
 Steps = Annotated[int | None, option(min=1, metavar="N", help=STEPS)]
 IMPROVE = (
-    "Fine-tune with an attention regulariser, and compare before and after. TERM: "
+    "Fine-tune the model with an attention regulariser, and compare the model before and after. TERM is "
     "sharper, flatter, diverse or rationales."
 )
 Improve = Annotated[list[str] | None, option("--improve", metavar="TERM", help=IMPROVE)]
@@ -101,9 +102,9 @@ def trial(
     heedful trial texts.csv --label-column label --train m.jsonl --improve sharper
 
     Two papers disagree: "Attention is not Explanation" and "Attention is not not Explanation". This command
-    runs the published tests on your model. It says what each test showed and what it did not show. The tests
-    that need --train train several models and take the longest time. Ctrl-C shows (and saves) the tests that
-    are finished.
+    runs the published tests on your model. It says what each test showed, and what the test did not show.
+    Some tests need --train. They train several models and take the longest time. If you press Ctrl-C, the
+    command shows (and saves) the finished tests.
     """
     shape = form(as_json, as_csv)
     check_save(save, "trial")

@@ -29,7 +29,7 @@ def start() -> None:
 
 @app.command("list")
 def show(as_json: o.AsJson = False) -> None:
-    """List the models, and which of them are on this machine.
+    """List the models. Show which are on this machine.
 
     \b
     heedful zoo list
@@ -64,8 +64,8 @@ def pull(
 ) -> None:
     """Download a model and check its checksum.
 
-    A damaged download is repaired. Some models must be converted, and this needs an extra package. If the
-    package is missing, the command says so before it starts.
+    The command repairs a damaged download. It must convert some models, and for this it needs an extra
+    package. If the package is missing, the command says so before it starts.
 
     \b
     heedful zoo pull minilm
