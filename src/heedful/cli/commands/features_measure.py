@@ -25,7 +25,7 @@ Saes = Annotated[
     list[Path],
     o.argument(metavar="SAE...", help="Two or more SAE folders, sorted from few to many features."),
 ]
-SITE = "Layer and place. Default: where the SAE was trained."
+SITE = "Layer and place. Default: that of the training of the SAE."
 Site = Annotated[str | None, o.option(metavar="SITE", help=SITE)]
 Rows = Annotated[
     int | None, o.option(min=1, metavar="N", help="Stop after about N tokens. Default: all texts.")

@@ -42,7 +42,7 @@ Rows = Annotated[
     int | None, o.option(min=1, metavar="N", help="Stop after about N tokens. Default: all texts.")
 ]
 Site = Annotated[
-    str | None, o.option(metavar="SITE", help="Layer and place. Default: where the SAE was trained.")
+    str | None, o.option(metavar="SITE", help="Layer and place. Default: that of the training of the SAE.")
 ]
 Count = Annotated[
     int, o.option("--features", min=1, metavar="N", help="Number of features, drawn at random.")
