@@ -202,7 +202,7 @@ def test_help_teaches_with_examples(run: Any) -> None:
     code, out, _ = run("--help")
     assert code == 0
     assert 'heedful attention "the service is not bad" --html' in out
-    assert "where a head looks, not what the model uses" in out
+    assert "It does not show what the model uses" in " ".join(out.split())
 
 
 def test_links_leave_out_what_is_always_strong(atlas: Any) -> None:

@@ -122,8 +122,8 @@ def test_induction_heads_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     put_document(found.document())
     out = capsys.readouterr().out
     assert out.startswith("14 induction heads, no duplicate-token heads")
-    listed = re.findall(r"^layer 7 head (\d+) .* (\S+) \(0.200 to 0.500\)$", out, re.MULTILINE)
-    assert listed == [(str(k), f"{0.28 + k / 100:.3f}") for k in range(13, 1, -1)]
+    listed = re.findall(r"^layer 7 head (\d+) .* (\S+) \(0.20 to 0.50\)$", out, re.MULTILINE)
+    assert listed == [(str(k), f"{0.28 + k / 100:.2f}") for k in range(13, 1, -1)]
     assert "And 2 more" in out
     assert "change −7.00 (−7.500 to −6.500), without repetition +0.25" in flat(out)
     put_document(found.document(), verbose=True)

@@ -21,7 +21,9 @@ Models = Annotated[list[str] | None, argument(metavar="MODEL...", help=MODELS)]
 HOST = "Address of the server. If other machines can reach the address, users need the printed token."
 Host = Annotated[str, option(metavar="ADDRESS", help=HOST)]
 Port = Annotated[int, option(min=0, max=65535, help="Port of the web page. 0: any free port.")]
-RUNS = "Save results in this folder. The page also lists the runs in this folder. Default: a temporary folder."
+RUNS = (
+    "Save results in this folder. The page also lists the runs in this folder. Default: a temporary folder."
+)
 Runs = Annotated[Path | None, option(metavar="FOLDER", help=RUNS)]
 TEMPORARY = "results are deleted when the server stops; to keep them: heedful serve --runs FOLDER"
 ROOT = "Folder with models. With --allow-load, users of the page may load these models."
