@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import singledispatchmethod
 from itertools import count
@@ -24,12 +24,11 @@ from heedful.core.document import Document, Inline, Node
 from heedful.reports import html_frame
 from heedful.reports.charts.draw import svg
 from heedful.reports.html_parts import esc
-from heedful.reports.shading import hue, inline_style, level
+from heedful.reports.shading import FAILED, HOLDS, hue, inline_style, level
 
 WIDE = 8  # columns that fit an upright sheet of paper
 _WORDS = ' class="words"'  # columns of text start at the left
 DATA_NAMES = ("layer", "head", "stack")  # attributes data-NAME that a document may set
-HOLDS, FAILED = "✓", "✗"
 
 
 def page(document: Document) -> str:
@@ -322,6 +321,3 @@ def _meter(share: float) -> str:
     steps = max(0, min(10, round(10 * share)))
     bars = "".join(f'<i class="{"on" if n < steps else "off"}"></i>' for n in range(10))
     return f'<span class="meter" aria-hidden="true">{bars}</span>'
-
-
-Draw = Callable[[Document], str]

@@ -1,4 +1,4 @@
-"""Colours of scores: three hues, nine levels.
+"""Colours of scores, the same on every surface: three hues, nine levels; and the marks of claims.
 
 `inline_style` writes a colour into the element itself, for notebooks: some hosts take <style> away, and a
 browser paints every <mark> the same yellow, whatever its score. Where the style sheet is kept, its rules win.
@@ -14,6 +14,8 @@ LINES = {
     "neg": ";text-decoration:underline dotted #9a4a00",
     "any": "",
 }
+TERMINAL_COLOURS = {"pos": "blue", "neg": "dark_orange3", "any": "magenta"}
+HOLDS, FAILED = "✓", "✗"  # marks of a claim
 SHARES = (0, 12, 22, 33, 44, 55, 66, 77, 88, 100)  # % of full colour by level
 
 

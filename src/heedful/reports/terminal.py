@@ -20,13 +20,11 @@ from rich.text import Text
 from heedful.core import document as doc
 from heedful.core.document import Document, Inline, Node
 from heedful.reports.charts.text import chart_lines
-from heedful.reports.shading import hue, level
+from heedful.reports.shading import FAILED, HOLDS, TERMINAL_COLOURS, hue, level
 from heedful.reports.terminal_grid import TableGrid
 from heedful.reports.visible import visible
 
-COLOURS = {"pos": "blue", "neg": "dark_orange3", "any": "magenta"}
 STYLES = {"strong": "bold", "soft": "dim", "code": "", "name": ""}
-HOLDS, FAILED = "✓", "✗"
 METER = 9  # characters of the bar of a probability
 
 
@@ -44,10 +42,6 @@ def as_text(document: Document, width: int = 80, verbose: bool = False) -> str:
     console = Console(file=out, width=width, highlight=False, markup=False, color_system=None)
     show(document, console, verbose)
     return out.getvalue()
-
-
-def nodes_text(nodes: Sequence[Node], width: int = 80) -> str:
-    return as_text(Document("", tuple(nodes)), width, verbose=True)
 
 
 @dataclass
@@ -208,7 +202,7 @@ class TerminalRenderer:
 
 def _shade(share: float, signed: bool, here: bool) -> str:
     steps = level(share)
-    colour = COLOURS[hue(share, signed)] if steps else ""
+    colour = TERMINAL_COLOURS[hue(share, signed)] if steps else ""
     weight = "bold reverse" if steps >= 7 else "bold" if steps >= 4 else ""
     return f"{weight} {colour} {'underline' if here else ''}".strip()
 

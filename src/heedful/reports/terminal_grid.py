@@ -17,11 +17,10 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from heedful.core.document import Cell, Table
-from heedful.reports.shading import hue
+from heedful.reports.shading import TERMINAL_COLOURS, hue
 from heedful.reports.visible import visible
 
 EIGHTHS = " ▏▎▍▌▋▊▉█"
-COLOURS = {"pos": "blue", "neg": "dark_orange3", "any": "magenta"}
 BAR = 6  # characters
 LEAST_WORDS = 28  # characters of a column of text before it is moved below
 
@@ -110,7 +109,7 @@ def _style(cell: Cell) -> str:
     if cell.style in ("good", "strong"):
         return "bold green" if cell.style == "good" else "bold"
     if math.isfinite(cell.shade) and abs(cell.shade) >= 0.05:
-        return COLOURS[hue(cell.shade, cell.signed)]
+        return TERMINAL_COLOURS[hue(cell.shade, cell.signed)]
     return ""
 
 

@@ -1,7 +1,7 @@
 """Small pictures side by side as one inline SVG, in the manner of heedful.reports.charts.forest_scatter: no
 script, no library.
 
-arrows    vectors of the plane from the origin, one picture a panel, all on one scale
+arrows    vectors of the plane from the origin, one picture per panel, all on one scale
 heat      matrices: blue above zero, orange below, the fuller the larger, all on one scale
 band_curves   one line per panel in front of a band that all share, all on one scale
 """
