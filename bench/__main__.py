@@ -40,7 +40,7 @@ def _quiet() -> None:
 
 
 def show(ratios: list[Ratio], console: Console | None = None) -> None:
-    table = Table("work", "rival", "ours / rival", "quartiles", "should be", title="lower is better")
+    table = Table("work", "rival", "heedful / rival", "quartiles", "should be", title="lower is better")
     for r in ratios:
         wish = "" if r.at_most is None else f"≤ {r.at_most:g}" + ("  MISSED" if r.missed else "")
         table.add_row(r.work, r.rival, f"{r.ratio:.2f}", f"{r.low:.2f} to {r.high:.2f}", wish)

@@ -56,9 +56,9 @@ def _ratio(work: str, rival: str, ours: Runs, theirs: Runs, rows: int, at_most: 
     apart = np.linalg.norm(mean[0] - mean[1]) / np.linalg.norm(mean[0])
     share = _variance(ours, everyone) / _variance(theirs, everyone)
     note = (
-        f"with {rows:,} model inputs our error variance is {share:.2f} of the rival's; "
-        f"relative standard errors {_relative(ours):.2f} and {_relative(theirs):.2f}; "
-        f"the means over {seeds} seeds are {apart:.2f} of our scores' norm apart"
+        f"with {rows:,} model inputs, heedful has {share:.2f} times the error variance of the rival; "
+        f"relative standard errors: heedful {_relative(ours):.2f}, rival {_relative(theirs):.2f}; "
+        f"distance between the mean scores over {seeds} seeds: {apart:.2f} times the norm of heedful's scores"
     )
     value = _cost(ours, theirs, rows, everyone)
     ours_seconds, theirs_seconds = float(np.median(ours.seconds)), float(np.median(theirs.seconds))

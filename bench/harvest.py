@@ -67,11 +67,14 @@ def run() -> list[Ratio]:
         finally:
             harvesting.read = to_the_site
 
-    ways = {"a harvest": to_the_site, "a harvest with passes to the end": whole_pass}
+    ways = {
+        "harvest, forward passes stop at the site": to_the_site,
+        "harvest, complete forward passes": whole_pass,
+    }
     return [
         compare(
             what,
-            "the bare model on the same batches",
+            "only the model, on the same batches",
             partial(harvest, read),
             bare,
             at_most=AT_MOST,

@@ -34,7 +34,7 @@ def run() -> list[Ratio]:
 
     rivals = {
         "lime, batches of 64 (deletion)": (_ours("delete"), lime),
-        "captum Lime, 64 per evaluation (masking)": (_ours("mask"), captum),
+        "captum Lime, batches of 64 (masking)": (_ours("mask"), captum),
     }
     found = equal_error("LIME", rivals, rows=ROWS, seeds=SEEDS, at_most=0.4)
     return [r.told(f"{r.note}; on {classifier()[1]}", r.rows) for r in found]

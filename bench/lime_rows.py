@@ -39,7 +39,7 @@ def _deletion() -> Ratio:
     before = model.spent
     found = compare(
         "deletion",
-        "lime, its defaults, batches of 64",
+        "lime with its default settings, batches of 64",
         _ours("delete"),
         theirs,
         at_most=0.6,
@@ -48,9 +48,9 @@ def _deletion() -> Ratio:
     )
     spent = model.spent - before
     note = (
-        f"{function.padding / function.tokens:.0%} of the rival's tokens are padding; we run "
-        f"{spent.unique // PAIRS:,} model inputs, {spent.tokens / (function.tokens):.2f} of the tokens; "
-        f"{len(x.units('word'))} words; on {classifier()[1]}"
+        f"{function.padding / function.tokens:.0%} of the rival's tokens are padding; heedful runs "
+        f"{spent.unique // PAIRS:,} model inputs with {spent.tokens / (function.tokens):.2f} times the "
+        f"tokens; {len(x.units('word'))} words; on {classifier()[1]}"
     )
     return found.told(note, (SAMPLES, function.rows // PAIRS))
 
@@ -65,12 +65,12 @@ def _masking() -> Ratio:
     before = model.spent.unique
     found = compare(
         "masking",
-        "captum Lime, 64 per evaluation",
+        "captum Lime, batches of 64",
         _ours("mask"),
         theirs,
         at_most=1.0,
         pairs=PAIRS,
         warm=False,
     )
-    note = f"we run {(model.spent.unique - before) // PAIRS:,} model inputs; on {classifier()[1]}"
+    note = f"heedful runs {(model.spent.unique - before) // PAIRS:,} model inputs; on {classifier()[1]}"
     return found.told(note, (SAMPLES, forward.rows // PAIRS))

@@ -24,10 +24,11 @@ def run() -> list[Ratio]:
     if not Path("/proc/self/clear_refs").exists():
         sys.exit("peak memory is read from Linux's /proc, which is not here")
     ours, plain, lean = (_peak(work) for work in ("lime", "forward", "lean"))
-    note = f"growth over the loaded model; {TOKENS} tokens, words deleted, chunks of {_chunk()} model inputs"
+    note = "peak memory minus the memory of the loaded model; "
+    note += f"{TOKENS} tokens, words deleted, batches of {_chunk()}"
     return [
-        _ratio("the model's own forward at that chunk", ours, plain, 1.5, note),
-        _ratio("the same forward, logits of the last position only", ours, lean, None, note),
+        _ratio("a forward pass of the model on one such batch", ours, plain, 1.5, note),
+        _ratio("the same forward pass, logits only at the last position", ours, lean, None, note),
     ]
 
 

@@ -12,9 +12,11 @@ from bench.timing import Ratio
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 HEAD = """# Benchmarks
 
-Every number is **ours / rival**, so lower is better and 1 is a tie. Both run in the same process on the same
-model and text, in alternation (A, B, A, B, ...). The ratio is the median over the pairs, with its quartiles.
-*F* is one forward pass of 128 tokens. *Limit* is the goal we set; a goal we do not reach says **MISSED**.
+This page compares heedful with other libraries (*rivals*). The column *heedful / rival* is the time (or the
+memory) of heedful divided by that of the rival. Lower is better, and 1 is a tie. Both run in the same process
+on the same model and text, in alternation (A, B, A, B, ...). The ratio is the median over the pairs, with its
+quartiles. *Limit* is the goal that we set. If heedful does not reach a goal, the table says **MISSED**. *F*
+is the time of one forward pass of 128 tokens.
 
 `make bench` runs everything (about a quarter of an hour on two quiet cores). `python -m bench NAME` runs one
 workload and keeps the results of the others. `python -m bench.page` writes this page from
@@ -23,26 +25,27 @@ workload and keeps the results of the others. `python -m bench.page` writes this
 """
 ERRORS = """## How "to equal standard error" is computed
 
-Both run with the same number of model inputs *n* and several seeds. *V* is the variance of a word's score
-over the seeds, summed over the *d* words. The error variance of least squares on *n* independent inputs is
-proportional to 1 / (n − d − 1). So the rival needs this many inputs to reach our error:
+heedful and the rival run with the same number of model inputs *n* and several seeds. *V* is the variance of a
+word's score over the seeds, summed over the *d* words. The error variance of least squares on *n* independent
+inputs is proportional to 1 / (n − d − 1). So the rival needs this many inputs to reach heedful's error:
 
 ```text
-n' = d + 1 + (n − d − 1) · V_rival / V_ours
+n' = d + 1 + (n − d − 1) · V_rival / V_heedful
 ```
 
-The ratio is our seconds divided by (the rival's seconds times n' / n). (The usual 1 / n would favour us.) The
-quartiles come from a bootstrap over the seeds. The rivals answer the same question: the same logit, the same
-words, no selection of words. `bench/lime_error.py` and `bench/shap_error.py` say which of their settings were
-changed for that.
+The ratio is the time of heedful divided by (the time of the rival times n' / n). (The usual assumption, an
+error proportional to 1 / n, would favour heedful.) The quartiles come from a bootstrap over the seeds. The
+rivals explain the same logit with the same words, and without a selection of words. `bench/lime_error.py` and
+`bench/shap_error.py` say which settings of the rivals were changed for this.
 
 ## Limitations
 
-- ferret needs transformers < 5. Its 4,600 F were recorded once on two cores with an older version.
-- inseq requires an older version of a package that others need newer. `make bench` makes an environment for
-  it; there heedful and inseq run in one process.
+- ferret needs transformers < 5. So its 4,600 F were measured only once, on two cores, with an older
+  version of transformers.
+- inseq needs an older version of a package than the other libraries. So `make bench` makes a separate
+  environment for inseq. heedful and inseq run there in one process.
 """
-DETAILS = ("command", "work", "rival", "ours", "rival's", "pairs", "model inputs", "notes")
+DETAILS = ("command", "work", "rival", "heedful", "the rival", "pairs", "model inputs", "notes")
 
 
 def markdown(found: dict[str, Result]) -> str:
@@ -54,7 +57,7 @@ def markdown(found: dict[str, Result]) -> str:
     count += f", {missed} MISSED" if missed else ""
     absent = [f"- Not measured yet: `python -m bench {name}`" for name in WORKLOADS if name not in found]
     lines = [HEAD + count + ".", "", *absent, ""]
-    lines += ["| work | rival | ours / rival | quartiles | limit | |", "|---|---|---|---|---|---|"]
+    lines += ["| work | rival | heedful / rival | quartiles | limit | |", "|---|---|---|---|---|---|"]
     lines += [_row(result.title, ratio) for result in every for ratio in result.ratios]
     lines += ["", "## Details", "", *_machines(found), ""]
     lines += ["| " + " | ".join(DETAILS) + " |", "|---" * len(DETAILS) + "|"]

@@ -30,7 +30,7 @@ def run() -> list[Ratio]:
         apart[-1] = abs(apart[-1] - loss) / loss
 
     found = compare(
-        f"a step at width {WIDTH:,}", "a loop by hand", step, by_hand, at_most=1 / 0.95, pairs=PAIRS
+        f"a step at width {WIDTH:,}", "a hand-written loop", step, by_hand, at_most=1 / 0.95, pairs=PAIRS
     )
-    note = f"over {len(apart)} steps the losses differ by {max(apart):.1e}; ours also counts dead latents"
+    note = f"over {len(apart)} steps, the losses differ by {max(apart):.1e}; heedful also counts dead latents"
     return [found.told(note)]

@@ -37,8 +37,8 @@ def run() -> list[Ratio]:
         return _shap(forward, ROWS, seed)
 
     rivals = {
-        "captum KernelShap, 64 per evaluation": (ours, captum),
-        "shap.KernelExplainer, batched function": (ours, shap),
+        "captum KernelShap, batches of 64": (ours, captum),
+        "shap.KernelExplainer, a function that takes batches": (ours, shap),
     }
     found = equal_error("KernelSHAP", rivals, rows=ROWS, seeds=SEEDS, at_most=0.5)
     return [r.told(f"{r.note}; on {classifier()[1]}", r.rows) for r in found]

@@ -25,24 +25,30 @@ from bench import results
 
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "bench" / "results" / "threads.json"
-AUDIT = ("docs/examples/reviews.csv", "--label-column", "label", "--limit", "4", "--quiet")
+AUDIT = ("docs/examples/reviews.csv", "--label-column", "label", "--limit", "4", "--quiet", "--full")
 ROUNDS = 2
 SETTINGS = {
-    "one, heedful's choice for a small model": {},
-    "two that sleep": {"OMP_NUM_THREADS": "2"},
-    "two that spin, torch's default": {"OMP_NUM_THREADS": "2", "GOMP_SPINCOUNT": "300000"},  # libgomp's own
+    "one thread": {"OMP_NUM_THREADS": "1"},
+    "one thread and one process per core, heedful's choice for a small model": {},
+    "two threads that sleep": {"OMP_NUM_THREADS": "2"},
+    "two threads that spin, torch's default": {
+        "OMP_NUM_THREADS": "2",
+        "GOMP_SPINCOUNT": "300000",  # libgomp's own
+    },
 }
 HEAD = """## Threads on a quiet and on a busy machine
 
 By default, torch's threads spin (use the processor) while they wait. On a busy machine this costs more time
-than it saves. So heedful's commands let them sleep: they set `OMP_WAIT_POLICY=PASSIVE` before torch is
+than it saves. So heedful's commands let the threads sleep: they set `OMP_WAIT_POLICY=PASSIVE` before torch is
 imported, unless you set it yourself. `explain` and `audit` use one thread for models below ten million
-parameters, unless `OMP_NUM_THREADS` is set.
+parameters, unless `OMP_NUM_THREADS` is set. `audit` then starts one process per core, and each process explains
+one text at a time.
 
 In Python, heedful changes nothing. If several processes share the machine, export `OMP_WAIT_POLICY=PASSIVE`
 before you start Python, or call `torch.set_num_threads(1)`.
 
-README's audit with all methods on four texts; processor time in brackets. Busy: another program uses a core.
+The table shows the time of README's audit, with all methods, on four texts. Processor time is in brackets. On
+the busy machine, another program uses one core.
 """
 TABLE = ("| threads | quiet machine | one core busy |", "|---|---|---|")
 OURS = ("OMP_", "GOMP_", "KMP_", "MKL_")

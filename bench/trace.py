@@ -50,10 +50,12 @@ def run() -> list[Ratio]:
 
     work, note = f"{len(PURE)} trace methods", f"{', '.join(PURE)}; on {classifier()[1]}"
     plain = by_hand.forward_backward(eager, ids, target.index)
-    four = "captum Saliency + InputXGradient, Chefer and rollout by hand"
+    four = "captum Saliency + InputXGradient, hand-written Chefer and rollout"
     return [
         compare(work, four, ours, rivals, at_most=0.45, pairs=15).told(note, (1, 4)),
-        compare(work, "one eager forward + backward", ours, plain, at_most=1.2, pairs=25).told(note, (1, 1)),
+        compare(
+            work, "one forward + backward pass with eager attention", ours, plain, at_most=1.2, pairs=25
+        ).told(note, (1, 1)),
     ]
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import heedful
 from heedful.core import registry
+from heedful.core.defaults import CONTROL, DEFAULT_METHODS, FULL_METRICS, QUICK_METRICS
 from heedful.labs import labs
 from heedful.trials.registry import trial_tests
 
@@ -24,7 +25,7 @@ HERE = Path(__file__).parent
 NOT_PARTS = ("heedful.labs", "heedful.core")
 PARTS = """## Parts
 
-Functions and classes that the labs use, with the module that has them. Their docstrings say more.
+These are the functions and classes that the labs use, with their modules. Their docstrings say more.
 
 | module | name | does |
 |---|---|---|
@@ -33,8 +34,8 @@ HEAD = """# Methods
 
 This page is generated from the code. `heedful methods` prints the same list. *Signed* scores push
 towards (+) or away from (−) the target; unsigned scores only say how important a word is. *Needs* is
-what the model must offer; `heedful doctor MODEL` says whether it does. *Expensive* methods need one pass
-per token or many more, and run only when you name them. Click a method for its formula, cost,
+what the model must support; `heedful doctor MODEL` lists what it supports. *Expensive* methods need one
+pass per token or many more, and run only if you name them. Click a method for its formula, cost,
 limitations and citation. For a short guide, see
 [Which method should I use?](faq.md#which-method-should-i-use)
 
@@ -61,14 +62,15 @@ with a *control* (the same metric on random scores) and with the *best*:
 
 > skill = (value − control) / (best − control)
 
-So 0 is the mean of random scores and 1 is the best. If *best* is "the best order found", the metric
-removes words, under every removal operator that judges. The other metrics explain again, other texts or
-other models, and cost that many explanations. *Verdict* is the family through which the metric takes
-part in the verdict of an audit; metrics without a family are shown but do not take part. Some metrics
-have no value in some cases: `plausibility` needs rationales, `completeness` needs a method with a
-baseline.
+So 0 is the mean of random scores and 1 is the best value. For some metrics that remove words, *best* is
+"the best order found": the best value of any order of words that heedful found. Metrics that remove words
+are measured with several removal operators. Expensive metrics explain other texts or models, or explain
+again with other seeds. Each of these explanations has a cost, so these metrics run only if you name them.
+*Verdict* is the family of the metric in the verdict of an audit. Metrics without a family are shown, but
+the verdict does not use them. Some metrics have no value in some cases: `plausibility` needs rationales,
+and `completeness` needs a method with a baseline.
 
-| metric | what it measures | good is | best | verdict |
+| metric | what it measures | good values | best | verdict |
 |---|---|---|---|---|
 """
 
@@ -80,15 +82,16 @@ the metrics of the verdict are multiplied by it, for methods and random orders a
 keep their values. If you add a constant, no metric changes. `tests/test_unit_of_output.py` checks this
 for every metric. The exceptions, by definition:
 
-- the control of `completeness`: random scores have size 1, whatever the unit of the output
-- the sentence that there is little to explain: below 0.01 for a logit, or a thousandth of any other output
-- `anchors` of a multi-label model: a label is predicted if its logit is above 0
-- everything, if the target is a probability: it lies between 0 and 1
+- The control of `completeness`: random scores have size 1, whatever the unit of the output.
+- The warning that there is little to explain: its limit is 0.01 for a logit, and a thousandth of any other
+  output.
+- `anchors` of a multi-label model: a label is predicted if its logit is above 0.
+- Every number, if the target is a probability: a probability lies between 0 and 1.
 
 ## Metrics that train models
 
-`gold_recall`, `roar`, `randomisation_curve` and `label_randomisation` (in `heedful.metrics`) need a data
-set or training of their own. They are functions, not metrics of one text: see [Retraining](roar.md).
+`gold_recall`, `roar`, `randomisation_curve` and `label_randomisation` (in `heedful.metrics`) need a
+data set, or train models. They are functions, not metrics of one text: see [Retraining](roar.md).
 """
 
 TESTS = re.compile(r"(<!-- tests: generated -->\n).*?(<!-- end of tests -->)", re.DOTALL)
@@ -99,8 +102,8 @@ TESTED = """
 
 API = """# API reference
 
-Generated from the docstrings of every public name of `heedful`. Tests run the examples. Names are imported
-when first used, so `import heedful` needs no torch.
+This page is generated from the docstrings of all public names of `heedful`. Tests run the examples. Names are
+imported when they are first used, so `import heedful` does not need torch.
 
 """
 
@@ -121,10 +124,10 @@ def method(entry: registry.Explainer) -> str:
     params = "".join(f"| `{p.name}` | `{p.default!r}` |\n" for p in entry.params.values())
     table = f"\n## Parameters\n\n| name | default |\n|---|---|\n{params}" if params else ""
     facts = [
-        f"- **Sign:** {'towards (+) or away from (−) the target' if entry.signed else 'none'}",
-        f"- **Needs of the model:** {needs}",
-        f"- **Runs:** {'only when you name it: it is expensive' if entry.expensive else 'with --method all'}",
-        f"- **Checked properties:** {', '.join(sorted(entry.properties)) or 'those of every method'} "
+        f"- **Sign:** {'towards (+) or away from (−) the target' if entry.signed else 'no sign'}",
+        f"- **The model must support:** {needs}",
+        f"- **Runs:** {_explains(entry)}",
+        f"- **Checked properties:** {', '.join(sorted(entry.properties)) or 'the properties of all methods'} "
         "(`heedful.checks.check_explainer`)",
         f"- **Cite:** {entry.cite}",
     ]
@@ -133,6 +136,15 @@ def method(entry: registry.Explainer) -> str:
         f"# {entry.name}\n\n{entry.summary}\n\n" + "\n".join(facts) + f"\n\nOn the command line: {use}.\n"
         f"\n## Limitations\n\n{entry.limitations}\n{table}\n## Formula and cost\n\n{_file(entry.run)}"
     )
+
+
+def _explains(entry: registry.Explainer) -> str:
+    """When `heedful explain` runs a method."""
+    if entry.name == CONTROL:
+        return "always, as the control"
+    if entry.name in DEFAULT_METHODS:
+        return "by default, and with --method all"
+    return "only if you name it, because it is expensive" if entry.expensive else "with --method all"
 
 
 def metrics() -> str:
@@ -148,16 +160,18 @@ def metrics() -> str:
 def metric(entry: registry.Metric) -> str:
     """One page."""
     bound = "the best order found on the text" if entry.best is None else f"{entry.best:g}"
-    how = "words are removed" if entry.kind == "removal" else "the method explains other texts or models"
+    again = "the method explains other texts or models, or explains again with other seeds"
+    plain = again if entry.expensive else "by the formula below"
+    how = "words are removed" if entry.kind == "removal" else plain
     control = "the method's own scores, shuffled" if entry.shuffled else "random scores"
     family = entry.family.replace("-", " the ")
-    part = f"in the family *{family}*" if family else "none: it is only shown"
+    part = f"yes, in the family *{family}*" if family else "no, it is only shown"
     facts = [
-        f"- **Good is:** {entry.better}; best: {bound}",
-        f"- **How:** {how}",
+        f"- **Good values:** {entry.better}; best value: {bound}",
+        f"- **How it is measured:** {how}",
         f"- **Control:** {control}",
-        f"- **Part of the verdict:** {part}",
-        f"- **Runs:** {'only when you name it: it is expensive' if entry.expensive else 'when you name it'}",
+        f"- **Used in the verdict:** {part}",
+        f"- **Runs:** {_runs(entry)}",
         f"- **Cite:** {entry.cite}",
     ]
     use = f"`heedful audit reviews.csv --metric {entry.name}`"
@@ -165,6 +179,15 @@ def metric(entry: registry.Metric) -> str:
         f"# {entry.name}\n\n{entry.summary}\n\n" + "\n".join(facts) + f"\n\nOn the command line: {use}.\n"
         f"\n## Limitations\n\n{entry.limitations}\n\n## Formula and cost\n\n{_file(entry.run)}"
     )
+
+
+def _runs(entry: registry.Metric) -> str:
+    """When an audit computes a metric."""
+    if entry.name in QUICK_METRICS:
+        return "by default"
+    if entry.name in FULL_METRICS:
+        return "with --full, or if you name it"
+    return "only if you name it, because it is expensive" if entry.expensive else "only if you name it"
 
 
 def trial() -> str:
@@ -320,7 +343,7 @@ def _said(value: Any) -> str:
 
 def _first(function: Any) -> str:
     told = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
-    return told or "see the source."
+    return told or "See the source."
 
 
 PAGES: dict[str, Callable[[], str]] = {

@@ -51,8 +51,8 @@ Some claims were weakened because a stronger version failed with other seeds:
 - `lime-theorem`, runs of LIME: the claim is about simultaneous 99.9 % intervals from ten runs. Five runs
   are too few to estimate their variation.
 - `not-not-explanation --fast`: only the full run claims that attention of zoo:one-layer, and weights
-  that the network learns, guide better than uniform weights. The difference is two or three points of
-  F1, too small for the few networks of a fast run.
+  that the network learns, guide the network better than uniform weights. The difference is two or
+  three points of F1, too small for the few networks of a fast run.
 - `superposition`: the shapes are claimed for the best of four restarts by loss, as in the paper.
 
 | lab | minutes | what it shows | after | claims that failed | all runs | code |

@@ -30,13 +30,13 @@ def main() -> None:
     run = train.begin(InMemoryRows(x), settings)
     dense = topk(run.params["dec"].detach(), run.params["b_dec"].detach(), settings.lr)
     rivals: Rivals = {
-        "a dense loop by hand": (_each(x, dense), 1 / 3),
+        "a hand-written dense loop": (_each(x, dense), 1 / 3),
         "dictionary-learning's TopKTrainer": (_each(x, _dictionary_learning(settings.lr)), 1 / 4),
         "SAELens's SAETrainer": (_each(x, _saelens(settings.lr)), 1 / 4),
     }
     ours = _each(x, lambda batch: train.take_step(run, batch).total)
     found = compare_all(f"a step at width {WIDTH:,}, k = {K}", ours, rivals, pairs=PAIRS)
-    told = f"over {CURVE} steps the loss differs from the dense loop's by {apart:.1e}"
+    told = f"over {CURVE} steps, heedful's loss differs by {apart:.1e} from the loss of the dense loop"
     note = f"{torch.get_num_threads()} threads; {told}"
     print(json.dumps([ratio.told(note).as_dict() for ratio in found]))
 

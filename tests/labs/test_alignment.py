@@ -113,7 +113,9 @@ def test_removal_is_the_fall_with_one_word_hidden_and_attention_the_row_that_pre
             for j in range(many):
                 fall = float(whole[j, target[0, j + 1]] - less[j, target[0, j + 1]])
                 assert scores[alignment_scores.REMOVAL][j, i] == pytest.approx(fall, abs=1e-9)
-                assert scores["attention, layer 2"][j, i] == pytest.approx(float(cross[1][0, :, j, i].mean()))
+                assert scores["attention in layer 2"][j, i] == pytest.approx(
+                    float(cross[1][0, :, j, i].mean())
+                )
                 mean = float(torch.stack(cross)[:, 0, :, j, i].mean())
                 assert scores[alignment_scores.MEAN][j, i] == pytest.approx(mean)
 
@@ -152,7 +154,7 @@ def test_training_stops_when_it_translates_and_repeats_itself() -> None:
 
 
 GOOD = {
-    "attention, mean": (0.9, 0.1, 0.9, 0.1),
+    "mean attention": (0.9, 0.1, 0.9, 0.1),
     "attention-rollout": (0.6, 0.4, 0.7, 0.1),
     "chefer": (0.8, 0.2, 0.9, 0.1),
     "removal": (0.95, 0.025, 0.97, 0.5),
@@ -166,9 +168,9 @@ GOOD = {
     [
         ({}, [True, True, True, True]),
         ({"removal": (0.6, 0.4, 0.6, 0.5)}, [False, True, True, True]),  # points to words that know nothing
-        ({"attention, mean": (0.2, 0.8, 0.4, 0.1)}, [True, False, True, True]),
+        ({"mean attention": (0.2, 0.8, 0.4, 0.1)}, [True, False, True, True]),
         ({"chefer": (0.1, 0.9, 0.3, 0.1)}, [True, True, False, True]),
-        ({"attention, mean": (0.9, 0.1, 0.9, 0.6)}, [True, True, True, False]),
+        ({"mean attention": (0.9, 0.1, 0.9, 0.6)}, [True, True, True, False]),
     ],
 )
 def test_claims_hold_on_numbers_made_to_fit_and_fail_on_others(changes: Any, expected: list[bool]) -> None:

@@ -88,7 +88,11 @@ def test_a_lime_that_draws_noise_fails_the_claim(monkeypatch: pytest.MonkeyPatch
 def test_the_matrix_of_means_is_in_order(told: Any) -> None:
     run = LabRun()
     lab.many_agree(run, np.arange(42.0).reshape(2, 21) / 100, np.ones(2), lab.matrix_of(told))
-    table = next(part for part in run.parts if getattr(part, "title", "") == "Mean tau on reviews")
+    table = next(
+        part
+        for part in run.parts
+        if getattr(part, "title", "") == "Agreement of two methods on reviews (mean of Kendall's tau)"
+    )
     rows = {row[0]: dict(zip(table.columns[1:], row[1:], strict=True)) for row in table.rows}  # type: ignore[union-attr]
     for number, (a, b) in enumerate(combinations(lab.SEVEN, 2)):
         assert rows[a][b] == rows[b][a] == pytest.approx((2 * number + 21) / 200)

@@ -53,11 +53,11 @@ def failed(run: LabRun) -> list[str]:
 
 def test_a_wrong_game_fails(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(lab.EXACT, "Shapley", ratio_game.banzhaf)
-    monkeypatch.setitem(lab.EXACT, "LIME, no kernel", ratio_game.lime)
+    monkeypatch.setitem(lab.EXACT, "LIME (no kernel)", ratio_game.lime)
     run = LabRun(fast=True, seed=1)
     lab.against_brute_force(run, model, np.random.default_rng(1))
     wrong = [sentence.split(":")[0] for sentence in failed(run)]
-    assert wrong == ["Shapley", "LIME, no kernel"]
+    assert wrong == ["Shapley", "LIME (no kernel)"]
 
 
 def test_claims_about_samplers_can_fail() -> None:
@@ -67,7 +67,7 @@ def test_claims_about_samplers_can_fail() -> None:
     wanted: list[tuple[Any, Any, Any, list[str]]] = [
         (falling, falling / 9, held, []),
         (still, still / 9, held, ["root"]),
-        (falling / 100, falling / 900, held, ["per cent"]),
+        (falling / 100, falling / 900, held, ["one per cent"]),
         (falling, 2 * falling, held, ["closer"]),
         (falling, falling / 9, held - 0.08, ["should"]),  # too narrow
         (falling, falling / 9, np.ones(60), ["should"]),  # too wide

@@ -152,7 +152,7 @@ def test_one_false_claim_fails_the_report(planted: None) -> None:
     report = run_lab("liar")
     assert not report.holds
     assert report.answer == "1 of 2 claims failed."
-    assert "✗ Two and two is five.  4 exactly; control 5" in str(report)
+    assert "✗ Two and two is five.  4 exactly; control: 5" in str(report)
     assert "✓ Two and two is four.  4 exactly" in str(report)
     assert report.page().count("mark-failed") == 2  # the rule and the claim
 
@@ -218,7 +218,7 @@ def test_numbers_as_they_are_read() -> None:
         "2",
     ]
     claim = Claim("s", 0.5, True, (0.4, 0.6), 0.1, "chance")
-    assert lab_view.number(claim) == "0.5 (0.4 to 0.6); chance 0.1"
+    assert lab_view.number(claim) == "0.5 (0.4 to 0.6); chance: 0.1"
 
 
 # --- images ----------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ def test_a_false_claim_exits_with_1(capsys: pytest.CaptureFixture[str], planted:
     assert main(["lab", "run", "false"]) == 1
     out = capsys.readouterr().out
     assert "1 of 1 claim failed." in out
-    assert "✗ One is two.  1 (0.5 to 1.5); control 2" in out
+    assert "✗ One is two.  1 (0.5 to 1.5); control: 2" in out
     assert main(["lab", "run", "false", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["holds"] is False
 

@@ -74,7 +74,7 @@ def test_loss_recovered(values: tuple[float, ...], random: float, expected: list
     ("neurons", "random", "expected", "told"),
     [
         (0.4, 0.3, [True], "are above those of neurons"),
-        (0.7, 0.3, [True], "overlap"),
+        (0.7, 0.3, [True], "overlapping intervals"),
         (0.9, 0.8, [False], "are below those of neurons"),
     ],
 )

@@ -150,7 +150,7 @@ def test_one_training_with_many_neurons_is_not_enough() -> None:
 def test_a_method_that_finds_rules_in_nothing_is_noticed(hits: int, expected: bool) -> None:
     run = LabRun()
     lab.nothing(run, shares(**GOOD), [1.0] * hits + [0.0] * (100 - hits))
-    assert holds(run, "permuted") is expected
+    assert holds(run, "shuffled") is expected
 
 
 def test_the_conclusion_follows_the_numbers() -> None:
@@ -160,8 +160,9 @@ def test_the_conclusion_follows_the_numbers() -> None:
         (table,) = (part for part in run.parts if isinstance(part, NumberTable))
         return {str(row[0]): str(row[-1]) for row in table.rows}
 
-    key = f"SoLU less {lab.ENTERING}"
-    for entering, word in (([0.1] * 4, "more"), ([0.8] * 4, "less"), ([0.2, 0.9, 0.1, 0.8], "not settled")):
+    key = f"{lab.BEFORE} minus {lab.ENTERING}"
+    cases = {"higher": [0.1] * 4, "lower": [0.8] * 4, "not significantly different": [0.2, 0.9, 0.1, 0.8]}
+    for word, entering in cases.items():
         assert reads(**{lab.ENTERING: entering})[key] == word
 
 

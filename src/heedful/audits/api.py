@@ -70,31 +70,32 @@ def audit(
     labels
         The true labels. If given, the accuracy of the model is reported.
     methods
-        Names of methods. None: four cheap ones of different kinds. "all", or None with `full`: all except
-        expensive ones.
+        Names of methods. If `None`, four cheap methods of different kinds. If "all", or if `None` with
+        `full`, all methods except expensive ones.
     metrics
-        Names of metrics. None: comprehensiveness and sufficiency; with `full`, six.
+        Names of metrics. If `None`, comprehensiveness and sufficiency; with `full`, six metrics.
     rationales
         Words that people marked as the reason, per text: 0 or 1 per word, or pairs of character positions.
     out
-        Folder for the run. None: nothing is written.
+        Folder for the run. If `None`, nothing is written.
     engine
-        "local": this process. "ray": a Ray cluster.
+        Where the work runs: "local" (this machine) or "ray" (a Ray cluster).
     full
-        All methods and metrics, and a search for the best order of words: takes several times longer.
+        Use all methods except expensive ones, six metrics, and a search for the best order of words. This
+        takes several times longer.
     operators
-        How words are removed to judge the methods. None: two operators that fitted none of them. "all": each
-        operator judges the methods that the others fitted.
+        How words are removed to judge the methods. If `None`, two operators that no method used to compute
+        its scores. If "all", each operator judges the scores that were computed with the other operators.
     unit
-        "word", "token" or "sentence".
+        What is removed and scored as one piece: "word", "token" or "sentence".
     seed
         Random seed.
     draws
-        Random orders per text, the control.
+        Number of random orders per text. They are the control.
     long
         What to do with a text that is too long: "skip" (skip and report it) or "truncate".
     params
-        Parameters per method.
+        Parameters per method, such as `{"occlusion": {"operator": "delete"}}`.
     scores
         A JSONL file with scores of other tools, which are evaluated together with the methods
         (docs/weigh.md).
@@ -103,15 +104,17 @@ def audit(
     columns
         Column names of the file: `heedful.io.datasets.Columns(text="text", label=None, rationale=None)`.
     limit
-        Use at most this many rows of the file, drawn at random. None: all.
+        Use at most this many rows of the file, chosen at random. If `None`, all rows are used.
     shard
-        Number of texts that are written together. An interruption loses at most one shard.
+        Number of texts per shard. Each shard is written as a whole, so an interruption loses at most one
+        shard.
     address
-        Address of the Ray cluster. None: start one on this machine.
+        Address of the Ray cluster. If `None`, a cluster is started on this machine.
     workers
-        Number of Ray workers. None: one per CPU.
+        Number of processes that share the texts. Default: one process per core with engine "ray", otherwise
+        one process.
     command
-        The command line that is stored and shown with the result. It has no effect.
+        The command line that is stored and shown with the result. It does not change the result.
     progress
         A function that is called with a `heedful.core.progress.Step` during the work.
 
@@ -208,7 +211,10 @@ def _run_in(run: AuditRun, work: AuditWork, execution: Execution, progress: Repo
         todo = _todo(shards(whole, settings.shard), settings, run, row_counter)
         if execution.engine == "local":
             for shard in todo:
-                run.put(shard.number, weigh_shard(work.model, shard, settings, row_counter.more))
+                files = weigh_shard(
+                    work.model, shard, settings, row_counter.more, execution.cluster.workers or 1
+                )
+                run.put(shard.number, files)
         else:
             judged = partial(weigh_shard_remotely, settings=settings)
             facts = work.model.facts()

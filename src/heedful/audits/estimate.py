@@ -23,6 +23,7 @@ from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable, Model
 from heedful.core.numbers import duration
 from heedful.core.result import NotebookRepr
+from heedful.engine.processes import core_count
 from heedful.io.datasets import DataRow, in_random_order, open_source
 from heedful.io.json_codec import to_jsonable
 from heedful.metrics.score import SHORTLIST, goals_of
@@ -116,6 +117,7 @@ def estimate_audit(model: Loadable, texts: Any, **options: Any) -> AuditEstimate
 
     source = open_source(texts, None, None, options.pop("columns", None), options.pop("limit", None))
     scores = options.pop("scores", None)
+    workers = min(options.pop("workers", None) or 1, core_count())
     external = from_file(scores) if scores else None
     loaded = load(model)
     operators = options.pop("operators") or (external.judges(loaded) if external else None)
@@ -135,7 +137,7 @@ def estimate_audit(model: Loadable, texts: Any, **options: Any) -> AuditEstimate
         metrics=settings.metrics,
         rows_per_text=round(float(most)),
         likely_rows_per_text=round(float(likely)),
-        seconds_per_text=float(seconds),
+        seconds_per_text=float(seconds) / workers,  # processes share the texts
         operators=settings.operators,
         fits=settings.fits if settings.methods else (),
         until_decided=settings.until_decided,

@@ -62,37 +62,38 @@ class Audit(StoredResult):
     Parameters
     ----------
     folder
-        The run folder. None: nothing was written.
+        The run folder. `None` if nothing was written.
     table
         The evidence: one entry per metric, removal operator and method.
     verdict
         Which method to use.
     rows
-        Rows that were read.
+        Number of rows that were read.
     texts
-        Texts that were used. The others are in `errors`.
+        Number of texts that were used. The other texts are in `errors`.
     cost
-        Model inputs that were requested, run, and would be needed without sharing.
+        Numbers of model inputs: "asked" (requested), "run" (really run) and "naive" (needed if methods and
+        metrics shared no inputs).
     copies
-        Rows with the same text as another row. They count once.
+        Number of rows with the same text as an earlier row. Each text counts once.
     labelled
-        Texts with a label that the model knows.
+        Number of texts with a label that the model knows.
     right
-        How many of these the model predicts correctly.
+        Number of labelled texts that the model predicts correctly.
     unknown
-        Texts with a label that the model does not know.
+        Number of texts with a label that the model does not know.
     unknown_labels
-        The first of these: row and label.
+        The first texts with an unknown label: row and label.
     mistakes
         The first texts whose label the model did not predict, with scores of the recommended method.
     errors
         The first errors: row, method and reason.
     failed
-        Number of texts on which a method failed, by method.
+        For each method: the number of texts on which it failed.
     silent
         Metrics that had no value on any text.
     better
-        By metric: whether "high" or "low" values are good.
+        For each metric: whether "high" or "low" values are good.
     made
         How the run was made: settings, model, source, versions.
 
@@ -129,7 +130,7 @@ class Audit(StoredResult):
 
     @property
     def command(self) -> str | None:
-        """What to type for the same audit, where it was made on the command line."""
+        """The command line that repeats this audit. `None` if the audit was made in Python."""
         return self.made.get("command")
 
     def advice(self) -> Advice:
@@ -148,7 +149,8 @@ class Audit(StoredResult):
         return f"<heedful.Audit of {self.texts} texts{where}: {self.verdict.headline}>"
 
     def spread(self, metric: str, method: str) -> float:
-        """Largest less smallest skill over operators: how much of the number is the removal itself."""
+        """Largest minus smallest skill over the removal operators: how much the skill depends on the
+        operator."""
         skills = [e.skill for e in self.table if (e.metric, e.method) == (metric, method)]
         return max(skills) - min(skills) if len(skills) > 1 else float("nan")
 
@@ -182,9 +184,10 @@ class Audit(StoredResult):
         return frame_of(self)
 
     def plot(self, metrics: Sequence[str] | None = None) -> Figure:
-        """A matplotlib figure: skill of every method with 95 % intervals and the line of random orders.
+        """A matplotlib figure: the skill of every method with its 95 % interval, and a line for random
+        orders.
 
-        `metrics`: which to show; None: those that the verdict uses.
+        `metrics` are the metrics to show. If `None`, the metrics that the verdict uses.
         """
         return plot_of(self, metrics=metrics)
 
@@ -208,6 +211,7 @@ class Audit(StoredResult):
 
     @classmethod
     def from_stored(cls, data: dict[str, Any], run: OpenRun) -> Audit:
+        """Make an audit from the data of `stored` and the files of the run folder."""
         if "shards" in run.manifest:
             shards_of(run)  # what is not whole is told when it is opened, not when it is resumed
         return from_jsonable(cls, {**data, "folder": run.folder})

@@ -29,6 +29,7 @@ from heedful.core.attribution import Attribution
 from heedful.core.defaults import CONTROL
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
+from heedful.engine.processes import spread
 from heedful.engine.session import Session
 from heedful.io.datasets import DataRow
 from heedful.io.json_codec import json_bytes
@@ -68,14 +69,14 @@ class Shard:
 
 
 def weigh_shard(
-    model: Model, shard: Shard, settings: AuditSettings, tell: Tell | None = None
+    model: Model, shard: Shard, settings: AuditSettings, tell: Tell | None = None, workers: int = 1
 ) -> dict[str, bytes]:
-    """File name -> content. Nothing but the arguments matters."""
+    """File name -> content. It depends on model, shard and settings alone."""
     tables: Tables = {name: [] for name in KINDS}
     with swap_words(settings.swap):
-        for row in shard.rows:
-            for name, result in weigh_row(model, row, settings).items():
-                tables[name] += result
+        for result in spread(lambda row: weigh_row(model, row, settings), shard.rows, workers):
+            for name, lines in result.items():
+                tables[name] += lines
             if tell is not None:
                 tell(1)
     files = {f"{name}.parquet": to_parquet(name, rows) for name, rows in tables.items()}

@@ -57,27 +57,29 @@ def weigh(
     texts
         The texts that the scores explain.
     scores
-        By name of the method: one entry per text (or a batched `shap.Explanation`), or a function of a text.
-        An entry is a list or array of one number per token or word, a list of `(word, score)` or
-        `(start, end, score)`, one text of a `shap.Explanation`, a captum tensor, or what inseq saved.
+        A mapping from the name of a method to its scores: one entry per text, a batched `shap.Explanation`,
+        or a function that takes a text and returns an entry. An entry is a list or array with one number per
+        token or word, a list of `(word, score)` or `(start, end, score)`, one text of a `shap.Explanation`, a
+        captum tensor, or the saved output of inseq.
     target
-        What was explained. None: the prediction.
+        The output that the scores explain. If `None`, the prediction.
     unit
         What is removed as one piece to judge the scores: "word", "token" or "sentence".
     fitted_by
-        The removal operator that the scores were made with ("mask", "delete", ...), "nothing" for gradients
-        and attention, or a mapping from method to that. None: not known. Then every operator judges them,
-        and the verdict says so.
+        The removal operator that was used to compute the scores ("mask", "delete", ...), or "nothing" for
+        gradients and attention. If methods differ, a mapping from method to operator. If `None`, the operator
+        is not known: then every operator judges the scores, and the verdict says so.
     methods
         Methods of heedful to evaluate together with the scores.
     labels
         The true labels. If given, the accuracy of the model is reported.
     operators
-        How words are removed to judge the scores. None: two operators that fitted none of them.
+        How words are removed to judge the scores. If `None`, two operators that were not used to compute any
+        of them.
     metrics
-        Names of metrics. None: comprehensiveness and sufficiency; with `full`, six.
+        Names of metrics. If `None`, comprehensiveness and sufficiency; with `full`, six metrics.
     draws
-        Random orders per text, the control.
+        Number of random orders per text. They are the control.
     seed
         Random seed.
     long
@@ -85,9 +87,9 @@ def weigh(
     until_decided
         Check the verdict after every text, and stop when it is settled.
     full
-        Six metrics instead of two, and a search for the best order of words: takes several times longer.
+        Six metrics instead of two, and a search for the best order of words. This takes several times longer.
     out
-        Folder for the run. None: nothing is written.
+        Folder for the run. If `None`, nothing is written.
     progress
         A function that is called with a `heedful.core.progress.Step` during the work.
 

@@ -80,17 +80,17 @@ def explain(
     text
         A text, a pair of texts, or a list of chat messages.
     methods
-        Names of methods. None: seven usual ones (`heedful.core.defaults`). "all": every method that the model
-        supports, except expensive ones.
+        Names of methods. If `None`, the seven default methods (`heedful.core.defaults`). If "all", every
+        method that the model supports, except expensive methods.
     target
         What to explain: a label, an index, a token, or a mapping such as `{"label": "a", "contrast": "b"}`
-        ("a rather than b"). None: the prediction.
+        ("a rather than b"). If `None`, the prediction.
     unit
         What is removed and scored as one piece: "word", "token" or "sentence".
     seed
         Random seed.
     budget
-        The largest number of model inputs that all methods together may use. None: no limit.
+        The largest number of model inputs that all methods together may use. If `None`, there is no limit.
     long
         What to do with a text that is too long for the model: "error", "truncate" or "window".
     params
@@ -98,7 +98,7 @@ def explain(
     evidence
         Test the methods on this text by removing words: True, False, or names of metrics.
     draws
-        Number of random orders to compare the methods with. None: chosen by cost.
+        Number of random orders to compare the methods with. If `None`, the number depends on the cost.
     features
         A `heedful.SAE` of this model. Its active features and their effects are added to the result.
     audit
@@ -107,7 +107,7 @@ def explain(
     progress
         A function that is called with a `heedful.core.progress.Step` during the work.
     keep_partial
-        After Ctrl-C, return the finished methods with a warning. False: raise KeyboardInterrupt.
+        After Ctrl-C, return the finished methods with a warning. If False, raise KeyboardInterrupt.
 
     Returns
     -------

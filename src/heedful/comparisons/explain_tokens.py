@@ -40,8 +40,8 @@ def explain_each(
 ) -> list[Comparison]:
     """Explain every token that a language model writes after a text.
 
-    For a causal model, the text of the k-th result includes the tokens written before. For an
-    encoder-decoder, `Attribution.written` has their scores.
+    For a causal model, the text of the k-th result includes the tokens that were written before. For an
+    encoder-decoder, `Attribution.written` has the scores of these tokens.
 
     Parameters
     ----------
@@ -50,25 +50,25 @@ def explain_each(
     text
         The prompt: a text or a list of chat messages.
     methods
-        Names of methods. None: every method the model supports, except expensive ones.
+        Names of methods. If `None`, every method that the model supports, except expensive methods.
     unit
-        "word", "token" or "sentence".
+        What is removed and scored as one piece: "word", "token" or "sentence".
     seed
         Random seed.
     budget
-        The largest number of model inputs per token. None: no limit.
+        The largest number of model inputs per token. If `None`, there is no limit.
     continuation
-        The continuation to explain, as text or token ids. None: the model writes it (greedily).
+        The continuation to explain, as text or token ids. If `None`, the model writes it by greedy decoding.
     max_new_tokens
         The largest number of tokens that the model writes.
     long
         What to do with a text that is too long: "error" or "truncate".
     params
-        Parameters per method.
+        Parameters per method, such as `{"occlusion": {"operator": "delete"}}`.
     progress
         A function that is called with a `heedful.core.progress.Step` during the work.
     keep_partial
-        After Ctrl-C, return the finished tokens with a warning. False: raise KeyboardInterrupt.
+        After Ctrl-C, return the finished tokens with a warning. If False, raise KeyboardInterrupt.
 
     Returns
     -------

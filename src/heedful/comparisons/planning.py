@@ -190,7 +190,7 @@ def plan(
 ) -> Plan:
     """Estimate the cost of `heedful.explain` before you run it.
 
-    The parameters are those of `heedful.explain`, and `timed`.
+    It has the parameters of `heedful.explain`, and `timed`.
 
     Parameters
     ----------
@@ -199,30 +199,31 @@ def plan(
     text
         A text, a pair of texts, or a list of chat messages.
     methods
-        Names of methods. None: every method the model supports, except expensive ones.
+        Names of methods. If `None`, every method that the model supports, except expensive methods.
     target
-        What to explain. None: the prediction.
+        What to explain. If `None`, the prediction.
     unit
-        "word", "token" or "sentence".
+        What is removed and scored as one piece: "word", "token" or "sentence".
     seed
         Random seed.
     budget
-        The largest number of model inputs that all methods together may use. None: no limit.
+        The largest number of model inputs that all methods together may use. If `None`, there is no limit.
     long
         What to do with a text that is too long: "error", "truncate" or "window".
     params
-        Parameters per method.
+        Parameters per method, such as `{"occlusion": {"operator": "delete"}}`.
     evidence
         Whether the methods are tested on this text, as in `heedful.explain`.
     draws
-        Number of random orders to compare the methods with. None: chosen by cost.
+        Number of random orders to compare the methods with. If `None`, the number depends on the cost.
     timed
-        Run a few model inputs to estimate the time of a long run. False: count model inputs only.
+        Run a few model inputs to estimate the time of a long run. If False, only the model inputs are
+        counted.
 
     Returns
     -------
     Plan
-        Model inputs and seconds per method. `print(plan)` shows a table.
+        Number of model inputs and seconds per method. `print(plan)` shows a table.
 
     Examples
     --------

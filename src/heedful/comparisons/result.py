@@ -39,7 +39,7 @@ class Comparison(CodedResult, Mapping[str, Attribution]):
     model
         Facts about the model: name, kind, prediction.
     settings
-        How it was made: seed, unit, versions.
+        How the comparison was made: seed, unit, versions.
     skipped
         Methods without a result, and the reasons.
     evidence
@@ -72,7 +72,7 @@ class Comparison(CodedResult, Mapping[str, Attribution]):
 
     @property
     def verdict(self) -> str:
-        """What the evidence of this one text allows to say, in words."""
+        """What the evidence of this one text shows, in words."""
         from heedful.comparisons.single_text import verdict_text
         from heedful.metrics import sensitivity_warning
 
@@ -103,13 +103,14 @@ class Comparison(CodedResult, Mapping[str, Attribution]):
         return self.attributions[0].target
 
     def input_shares(self) -> dict[str, float | None]:
-        """By method, how much of its scores lies on the text, the rest being on what was already written;
-        None where the method cannot tell, {} where nothing was written. See
-        heedful.comparisons.input_share."""
+        """For each method: the share of its scores on the text. The rest is on tokens that were already
+        written. The share is `None` if the method cannot measure it. The mapping is empty if nothing was
+        written. See `heedful.comparisons.input_share`."""
         return input_shares(self)
 
     def agreement(self, measure: str = "kendall", k: int = 5) -> tuple[list[str], Floats]:
-        """(methods, matrix) of pairwise agreement over words: "kendall", "spearman" or "top-k"."""
+        """Names of the methods, and the matrix of their pairwise agreement over words. `measure` is
+        "kendall", "spearman" or "top-k"."""
         return matrix(self, measure, k)
 
     def __repr__(self) -> str:
@@ -122,11 +123,12 @@ class Comparison(CodedResult, Mapping[str, Attribution]):
         return tables[0] + "".join(table.split("\n", 1)[1] for table in tables[1:])
 
     def to_frame(self, unit: str = "") -> DataFrame:
-        """A pandas table, one row per method and unit; by default the unit that was explained."""
+        """A pandas table, one row per method and unit. The default unit is the unit of the explanation."""
         return frame_of(self, unit=unit)
 
     def plot(self, top: int = 40) -> Figure:
-        """A matplotlib figure: words × methods, shaded; the `top` strongest words of a long text."""
+        """A matplotlib figure: words × methods, coloured by score. For a long text, only the `top` strongest
+        words."""
         return plot_of(self, top=top)
 
 

@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class UnitScore(NotebookRepr):
-    """A word, token or sentence with its score: the sum over its tokens.
+    """A word, token or sentence with its score, which is the sum over its tokens.
 
     Parameters
     ----------
     text
-        The characters.
+        The text of the unit.
     score
-        Its score.
+        Score of the unit.
     stderr
-        Standard error of the score. None: the method does not sample.
+        Standard error of the score. `None` if the method does not sample.
     start
-        First character in the text.
+        Position of its first character in the text.
     end
-        Character after the last.
+        Position after its last character.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class UnitScore(NotebookRepr):
 class Written(NotebookRepr):
     """Scores of the tokens that a model had already written before the token that is explained.
 
-    The start token of an encoder-decoder is not among them.
+    The start token of an encoder-decoder is not included.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Written(NotebookRepr):
     scores
         One score per token.
     stderr
-        Standard errors. None: the method does not sample.
+        Standard errors of the scores. `None` if the method does not sample.
     same_scale
         Whether the scores can be compared with those of the text.
 
@@ -116,11 +116,11 @@ class Attribution(CodedResult):
     params
         Parameters of the method.
     stderr
-        Standard errors of the scores, for methods that sample. None: the method does not sample.
+        Standard errors of the scores. `None` if the method does not sample.
     output
         The value of the target for this text.
     base
-        The value of the target for the baseline. None: the method has no baseline.
+        The value of the target for the baseline. `None` if the method has no baseline.
     signed
         Whether the sign of a score has a meaning.
     cost
@@ -128,10 +128,10 @@ class Attribution(CodedResult):
     notes
         Remarks of the method.
     fitted_by
-        Removal operators whose model inputs the method used. None: not known.
+        Removal operators that the method used to compute its scores. `None` if they are not known.
     written
-        Scores of tokens that the model had already written. None: there were none, or the method cannot
-        score them.
+        Scores of tokens that the model had already written. `None` if there were no such tokens, or if the
+        method cannot score them.
     over
         What the scores belong to: "token" for texts.
 
@@ -175,7 +175,7 @@ class Attribution(CodedResult):
         object.__setattr__(self, "scores", scores)
 
     def of_written(self) -> Attribution | None:
-        """The same answer about what was written, as an attribution of its own."""
+        """The scores of the written tokens as a separate attribution. `None` if there are no such scores."""
         if self.written is None:
             return None
         part = self.written
@@ -186,8 +186,8 @@ class Attribution(CodedResult):
         return f"<heedful.Attribution {self.method} of {self.target.name!r}: {strongest}>"
 
     def units(self, name: str = "word") -> list[UnitScore]:
-        """Units with their scores. One removed as a whole has its score (and error) spread evenly over its
-        atoms, so sums give both back exactly."""
+        """Units with their scores. If a unit was removed as a whole, its score and its standard error are
+        spread evenly over its atoms, so the sums over atoms are exact."""
         units = self.x.units(name)
         errors = [None] * len(units) if self.stderr is None else units.sums(self.stderr).tolist()
         return [
@@ -198,11 +198,11 @@ class Attribution(CodedResult):
         ]
 
     def unit_scores(self, name: str = "word") -> Floats:
-        """(d,) one score per unit: the sum over its atoms."""
+        """One score per unit, (d,). It is the sum over the atoms of the unit."""
         return self.x.units(name).sums(self.scores)
 
     def words(self) -> list[UnitScore]:
-        """The word view."""
+        """The words with their scores."""
         return self.units("word")
 
     def top(self, k: int = 5) -> list[UnitScore]:
@@ -211,12 +211,14 @@ class Attribution(CodedResult):
 
     @property
     def total(self) -> float:
-        """Sum of all scores, those of what was written among them: what a complete method splits up."""
+        """Sum of all scores, including scores of written tokens. For a complete method it is the change of
+        the output."""
         return float(self.scores.sum()) + (0.0 if self.written is None else float(self.written.scores.sum()))
 
     @property
     def special_mass(self) -> float:
-        """Share of the absolute score that sits on atoms in no unit (special tokens), which no view shows."""
+        """Share of the absolute scores on special tokens. They are in no unit, so lists of words do not show
+        them."""
         total, outside = float(np.abs(self.scores).sum()), self.x.units(self.over).owner == NEVER
         return float(np.abs(self.scores)[outside].sum()) / total if total else 0.0
 
@@ -236,5 +238,5 @@ class Attribution(CodedResult):
         return frame_of(self, unit=unit)
 
     def plot(self, unit: str = "word", top: int = 20) -> Figure:
-        """A matplotlib figure: one bar per unit, the `top` strongest in reading order."""
+        """A matplotlib figure with one bar per unit: the `top` strongest units, in reading order."""
         return plot_of(self, unit=unit, top=top)

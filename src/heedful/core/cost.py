@@ -12,20 +12,20 @@ from heedful.core.result import NotebookRepr
 
 @dataclass(frozen=True)
 class Cost(NotebookRepr):
-    """What an explanation cost.
+    """The cost of an explanation.
 
     Parameters
     ----------
     forwards
-        Model inputs that were requested.
+        Number of model inputs that were requested.
     backwards
-        Model inputs with a backward pass.
+        Number of model inputs with a backward pass.
     unique
-        Model inputs that were really run. Duplicates and cached inputs are not run again.
+        Number of model inputs that were really run. Duplicates and cached inputs are not run again.
     tokens
-        Tokens that were read.
+        Number of tokens that the model read.
     seconds
-        Time in the model.
+        Seconds that the model ran.
 
     Examples
     --------

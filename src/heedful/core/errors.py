@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class HeedfulError(Exception):
-    """A mistake that you can fix, or something a model cannot do, in one line.
+    """An error that you can fix, or something that a model cannot do, described in one line.
 
     The command line prints it and exits with code 2.
 

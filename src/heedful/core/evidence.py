@@ -29,7 +29,7 @@ class Evidence(NotebookRepr):
     metric
         Name of the metric.
     operator
-        How words were removed. "": the metric removes none.
+        How words were removed. Empty if the metric removes no words.
     method
         Name of the method.
     value
@@ -37,7 +37,7 @@ class Evidence(NotebookRepr):
     control
         Mean value of random scores.
     best
-        Mean of the best value that was found.
+        Mean of the best values that were found.
     skill
         (value - control) / (best - control). 0 is random, 1 is the best found.
     interval
@@ -45,15 +45,16 @@ class Evidence(NotebookRepr):
     n
         Number of texts.
     chance
-        The smallest and the largest value of random scores, means over texts.
+        The smallest and the largest value of random scores on a text, each as a mean over texts.
     circular
-        The method was fitted by the same removal operator, so this number does not judge it.
+        Whether the method used the same removal operator to compute its scores. Then this number does not
+        judge it.
     orders
         For one text: the values of the random scores.
     better
         Whether "high" or "low" values are good.
     family
-        The part of the verdict that the metric belongs to. "": none.
+        The part of the verdict that uses the metric. Empty if the verdict does not use it.
 
     Examples
     --------
@@ -84,6 +85,6 @@ class Evidence(NotebookRepr):
 
     @property
     def beat(self) -> int:
-        """Of a single text: how many random orders it beat."""
+        """For a single text: number of random orders that the method beats."""
         up = self.better == "high"
         return sum(bool(self.value > order if up else self.value < order) for order in self.orders)

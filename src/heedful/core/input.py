@@ -29,7 +29,8 @@ NEVER = -1  # owner of an atom that is never removed, such as a special token
 class Units(NotebookRepr, Sequence[Atoms]):
     """An input divided into words, tokens or sentences.
 
-    As a sequence it gives the tokens of each unit.
+    As a sequence, it gives the atoms of each unit. Atoms are the smallest parts of an input: the tokens of a
+    text.
 
     Parameters
     ----------
@@ -40,7 +41,7 @@ class Units(NotebookRepr, Sequence[Atoms]):
     regions
         The characters (start, end) of each unit.
     owner
-        Per token: the number of its unit, or -1 for special tokens, which are never removed.
+        For each token: the number of its unit, or -1 for special tokens, which are never removed.
 
     Examples
     --------
@@ -80,23 +81,24 @@ class Units(NotebookRepr, Sequence[Atoms]):
 
     @property
     def atoms(self) -> int:
-        """How many the input has, those that are never removed among them."""
+        """Number of atoms in the input, including atoms that are never removed."""
         return len(self.owner)
 
     def sums(self, scores: Floats) -> Floats:
-        """Scores of atoms (atoms,) as scores of units (units,): a unit has the sum of its atoms."""
+        """Convert scores of atoms (atoms,) into scores of units (units,). The score of a unit is the sum over
+        its atoms."""
         return np.array([scores[atoms].sum() for atoms in self], dtype=np.float64)
 
     def spread(self, values: Floats) -> Floats:
-        """Values of units (units,) as scores of atoms (atoms,), each split evenly over its unit's atoms, so
-        that sums give the values back; zero for atoms that are never removed."""
+        """Convert values of units (units,) into scores of atoms (atoms,). Each value is divided evenly among
+        the atoms of its unit, so `sums` gives the values back. Atoms that are never removed get 0."""
         scores = np.zeros(self.atoms)
         for value, atoms in zip(values, self, strict=True):
             scores[atoms] = value / len(atoms)
         return scores
 
     def followed_by(self, other: Units | None) -> Units:
-        """The units of this input and then those of another that is read after it."""
+        """The units of this input, followed by the units of an input that is read after it."""
         if other is None:
             return self
         later = np.where(other.owner == NEVER, NEVER, other.owner + len(self))
@@ -125,20 +127,21 @@ class Input(NotebookRepr):
     notes: tuple[str, ...] = ()  # what was done to it that the reader must know, such as truncation
 
     def __len__(self) -> int:
-        """How many atoms it has."""
+        """Number of atoms."""
         raise NotImplementedError
 
     @property
     def raw(self) -> Any:
-        """What the person sees."""
+        """The input as a person sees it."""
         raise NotImplementedError
 
     def content(self) -> bytes:
-        """Everything that makes it what it is: equal inputs have equal content."""
+        """The bytes that identify the input. Equal inputs have equal content."""
         raise NotImplementedError
 
     def units(self, name: str = "word") -> Units:
-        """A partition of its atoms, by name; an unknown name is refused with those there are."""
+        """The atoms, grouped into units such as "word". An unknown name gives an error that lists the known
+        names."""
         raise NotImplementedError
 
     @cached_property

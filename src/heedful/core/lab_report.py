@@ -76,13 +76,13 @@ class LabReport(CodedResult):
     lab
         Name of the lab.
     title
-        Its title.
+        Title of the lab.
     cite
-        The paper or book.
+        The paper or book that the lab is about.
     parts
         Paragraphs, tables, figures and claims, in order.
     settings
-        How it was run: fast, seed, seconds, versions.
+        How the lab was run: fast, seed, seconds, versions.
 
     Examples
     --------
@@ -119,7 +119,7 @@ class LabReport(CodedResult):
         return tuple(part for part in self.parts if isinstance(part, Figure))
 
     def to_frame(self) -> DataFrame:
-        """The claims as a pandas table: sentence, value, interval, control, whether it held."""
+        """The claims as a pandas table: sentence, value, interval, control, and whether the claim holds."""
         return frame_of(self)
 
     def to_frames(self) -> dict[str, DataFrame]:
@@ -133,7 +133,7 @@ class LabReport(CodedResult):
 
     @property
     def answer(self) -> str:
-        """How many claims hold, in a sentence."""
+        """A sentence that says how many claims hold."""
         count, kept = len(self.claims), sum(claim.holds for claim in self.claims)
         if kept == count:
             return "Its claim holds." if count == 1 else f"All {count} claims hold."

@@ -89,24 +89,25 @@ class Stored:
     # --- hooks of heedful.io.run_folder --------------------------------------------------------------
 
     def run_title(self) -> str:
-        """One line about this result, for lists of runs."""
+        """A title of one line, for lists of runs."""
         return ""
 
     def stored(self) -> dict[str, Any]:
-        """What result.json holds."""
+        """The data that are written to result.json."""
         return dict(import_module("heedful.io.json_codec").to_jsonable(self))
 
     def blobs(self) -> dict[str, bytes]:
-        """Further files with numbers of the result, by name."""
+        """Further data files of the result: file name and content."""
         return {}
 
     def views(self) -> dict[str, bytes]:
-        """Files for people, by name; they are never read back."""
+        """Files for people to read: file name and content. heedful never reads them back."""
         return {}
 
     @classmethod
     def from_stored(cls, data: dict[str, Any], run: Any) -> Self:
-        """The inverse of `stored`; `run` is the heedful.io.run_folder.OpenRun it comes from."""
+        """Make the result from the data of `stored`. `run` is the open run folder
+        (`heedful.io.run_folder.OpenRun`)."""
         result = import_module("heedful.io.json_codec").from_jsonable(cls, data)
         assert isinstance(result, cls)
         return result

@@ -26,18 +26,18 @@ class Target(NotebookRepr):
         sequence    (n, L, V)           sum of log-probabilities of the tokens `sequence`
         margin      (n, C) or (n, V)    logit of `index` minus the largest other logit
 
-    With a contrast it is "A rather than B": the difference of the two logits. For sequences it is the
-    difference of the two sums: the model reads every input twice, and the logits are (2n, L, V), those with
-    A first; L is the length of the longer one.
+    With a contrast, the target is "A rather than B": the difference of the two logits. For sequences, it is
+    the difference of the two sums. Then the model reads every input twice, and the logits are (2n, L, V):
+    first n inputs with A, then n inputs with B. L is the length of the longer sequence.
 
     Parameters
     ----------
     kind
         One of the kinds above.
     index
-        The class, label, output or token.
+        Index of the class, label, output or token.
     label
-        Its name.
+        Name of the class, label, output or token.
     position
         For a token: its position in the text.
     sequence
@@ -72,12 +72,13 @@ class Target(NotebookRepr):
 
     @property
     def contrasted(self) -> bool:
-        """Whether it is "A rather than B"."""
+        """Whether the target is "A rather than B"."""
         return self.contrast is not None or bool(self.contrast_sequence)
 
     @property
     def sides(self) -> tuple[Target, ...]:
-        """The sequences whose difference this is; a target that is read once is its own only side."""
+        """The two sequences whose difference is the target. Any other target has one side: the target
+        itself."""
         if not self.contrast_sequence:
             return (self,)
         other = Target("sequence", label=self.contrast_label, sequence=self.contrast_sequence)
@@ -85,11 +86,11 @@ class Target(NotebookRepr):
 
     @property
     def written(self) -> tuple[int, ...]:
-        """Tokens read after the text."""
+        """Ids of the tokens that the model reads after the text."""
         return self.sequence[:-1] if self.kind == "sequence" else self.given
 
     def score(self, logits: Tensor) -> Tensor:
-        """(n, C) or (n, V) or (n, L, V) or (2n, L, V) -> (n,)"""
+        """The explained number of each input, (n,), from logits (n, C), (n, V), (n, L, V) or (2n, L, V)."""
         if self.contrast_sequence:
             (this, that), half = self.sides, len(logits) // 2
             return this.score(logits[:half]) - that.score(logits[half:])
@@ -107,6 +108,6 @@ class Target(NotebookRepr):
 
     @property
     def name(self) -> str:
-        """The label, and what it is contrasted with."""
+        """The label and, with a contrast, the other label."""
         label = self.label or f"{self.kind} {self.index}"
         return f"{label} rather than {self.contrast_label}" if self.contrasted else label

@@ -15,11 +15,11 @@ from heedful.core.target import Target
 
 @dataclass(frozen=True)
 class Trace(NotebookRepr):
-    """What one forward and one backward pass of a model give. Gradient and attention methods read it.
+    """The results of one forward and one backward pass of a model. Gradient and attention methods use them.
 
     T is the number of tokens, d the width, H the number of heads, A the number of answer tokens, W the
-    number of tokens that were already written. Q is T for self-attention; a layer with a single query has Q
-    = 1.
+    number of tokens that were already written. Q is the number of queries: T for self-attention, 1 for a
+    layer with a single query.
 
     Parameters
     ----------
@@ -28,36 +28,36 @@ class Trace(NotebookRepr):
     target
         The number that is explained.
     output
-        Its value.
+        Value of the target.
     embeds
         Embeddings, (T, d).
     grad_embeds
-        Gradients of the target by the embeddings, (T, d).
+        Gradients of the target with respect to the embeddings, (T, d).
     attentions
         Attention weights, one (H, Q, T) per layer.
     grad_attentions
-        Their gradients, one (H, Q, T) per layer.
+        Gradients with respect to the attention weights, one (H, Q, T) per layer.
     readout
-        Share of the answer that is read at each query position, (Q,). It comes from the gradient by the last
-        hidden states.
+        Share of the answer that is read at each query position, (Q,). It comes from the gradient with respect
+        to the last hidden states.
     hidden
         Hidden states, one (T, d) per layer, if requested.
     cross
-        Encoder-decoders: cross-attention, one (H, A, T) per layer.
+        For encoder-decoders: cross-attention, one (H, A, T) per layer.
     grad_cross
-        Its gradients.
+        Gradients with respect to the cross-attention.
     decoder_attentions
-        Encoder-decoders: attention of the decoder, one (H, A, A) per layer.
+        For encoder-decoders: self-attention of the decoder, one (H, A, A) per layer.
     grad_decoder_attentions
-        Its gradients.
+        Gradients with respect to the self-attention of the decoder.
     notes
         Remarks.
     written
-        The tokens that were already written.
+        The tokens that were already written. `None` if there were no such tokens.
     written_embeds
-        Their embeddings, (W, d).
+        Embeddings of the written tokens, (W, d).
     grad_written
-        The gradients by them, (W, d).
+        Gradients with respect to these embeddings, (W, d).
 
     Examples
     --------

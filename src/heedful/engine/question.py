@@ -133,7 +133,7 @@ class Question:
 def run_explainer(
     method: str | Explainer, model: Model | Session, x: Input, target: Target, **params: Any
 ) -> Attribution:
-    """One method on one input, with name, parameters, sign and the operators it was fitted by filled in."""
+    """Run one method on one input. The result also has its name, parameters, sign and removal operators."""
     entry = registry.get(method) if isinstance(method, str) else method
     settings = entry.settled(params)
     session = session_of(model)

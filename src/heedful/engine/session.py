@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """One model and everything that was run on it: each trace and each row is computed once, whoever asks."""
+    """A model with a cache: each trace and each model input is computed only once."""
 
     def __init__(self, model: Model, budget: int | None = None, progress: Report | None = None) -> None:
         self.model, self.progress = model, progress
@@ -43,7 +43,7 @@ class Session:
 
     @property
     def left(self) -> int | None:
-        """Model inputs that may still be run; None: as many as it takes."""
+        """Number of model inputs that may still run. `None` if there is no limit."""
         return None if self._until is None else self._until - self.model.spent.unique
 
     @contextmanager

@@ -131,8 +131,8 @@ def anchors(
 ) -> Attribution:
     """The shortest set of words that keeps the prediction: score 1 for words in the set, 0 for the others.
 
-    Limitations: The result holds for texts in which words are removed or replaced as here; other texts
-    were not tried. If the anchor is the whole text, it only says that the prediction is fragile.
+    Limitations: The result is valid only for texts in which words are removed or replaced in the same way.
+    Other texts were not tried. If the anchor is the whole text, it only says that the prediction is fragile.
     """
     if not (0 < delta < 1 and 0 < threshold <= 1 and beam >= 1 and samples >= MIN_SAMPLES):
         raise HeedfulError(

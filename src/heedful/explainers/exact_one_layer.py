@@ -14,7 +14,7 @@ Cost: no model inputs; O(K d n_x n_p) arithmetic in float64. Needs: one-layer.
 `games` gives the heads of a text as games N(z) / D(z) (heedful.stats.ratio_game), if you need other values of
 them; `gradient` is the closed form at any embeddings.
 
-Lopardo, Precioso & Garreau 2024 (model and gradient; the query path of CLS is added here); Mardaoui &
+Lopardo, Precioso & Garreau 2024 (model and gradient; heedful adds the query path of CLS); Mardaoui &
 Garreau 2021 (LIME's limit); Owen 1972 (Shapley values by coin tosses).
 """
 
@@ -67,7 +67,7 @@ def _heads(module: OneLayerClassifier, target: Target, e: Tensor) -> tuple[Tenso
 
 
 def gradient(module: OneLayerClassifier, target: Target, e: Tensor) -> tuple[Tensor, float]:
-    """(d f/d e_t for all t (T, d_e), f), by the formula: no graph."""
+    """The gradient d f/d e_t of every token, (T, d_e), and the output f. Both come from the closed form."""
     scores, u = _heads(module, target, e)
     alpha = scores.softmax(-1)  # (K, T)
     gap = alpha * (u - (alpha * u).sum(-1, keepdim=True)) / math.sqrt(module.config.d_att)
@@ -102,7 +102,7 @@ def gradient_exact(q: Question, *, reduce: str = "x-input") -> Attribution:
 
 
 def games(model: Model, x: Input, target: Target, unit: str) -> list[RatioGame]:
-    """One game per head; the model is their mean."""
+    """One game per attention head. The output of the model is the mean over the games."""
     groups, ids = x.units(unit), text_of(x).ids
     unknown = model.special_id("unk")
     if unknown is None or "unk" not in model.operators:
@@ -141,7 +141,8 @@ def _solved(q: Question, solve: Callable[[RatioGame], Floats]) -> Attribution:
     properties=("symmetric",),
 )
 def lime_exact(q: Question, *, bandwidth: float = lime_limit.PUBLISHED) -> Attribution:
-    """The limit of LIME for infinitely many samples; bandwidth is its kernel width / 100, inf allowed.
+    """The limit of LIME for infinitely many samples. `bandwidth` is LIME's kernel width / 100, and may be
+    inf.
 
     Limitations: It has no sampling error, but the same linear view: it cannot show words that act
     together, and the bandwidth decides how far from the text it looks.

@@ -75,7 +75,8 @@ def integrated_gradients(
 
 
 class Path:
-    """The way from the baseline (0) to the text (1): f and its slope, by token, where they were looked at."""
+    """The path from the baseline (0) to the text (1), with f and its slope per token at the computed
+    points."""
 
     def __init__(self, look: Callable[[list[float]], tuple[Floats, Floats]]) -> None:
         self.look = look

@@ -3,15 +3,16 @@
     phi = argmin sum_z w(z) (f(z) - f(0) - sum_j phi_j z_j)^2    subject to    sum_j phi_j = f(1) - f(0)
     w(z) = (d - 1) / (C(d,|z|) |z| (d - |z|))
 
-The d players are the words of the text and of what was written after it. With all 2^d masks this is exactly
-the Shapley value; up to `exact` words all masks are run. For longer texts masks are sampled: complementary
-pairs (they cancel interactions of even order; below six model inputs per word, independent masks), stratified
-by size, with regression adjustment (heedful.stats.control_variates). `lime` uses the same masks, so both
-methods together run them once. Pairs drawn by the kernel's own weights mostly remove one or two words; they
-had up to twice the error variance. The sum is exact in any case. The number of samples is doubled until the
-relative standard error |stderr| / |scores| is at most `precision`, or until `samples` are run. A note says
-"interval not reliable" if the residuals do not allow an interval (heedful.stats.interval_reliability).
-Cost: 2^d model inputs, or as many as the precision needs. Needs: values.
+The d players are the words of the text and the words that were written after it. With all 2^d masks this is
+exactly the Shapley value; up to `exact` words all masks are run. For longer texts masks are sampled:
+complementary pairs (they cancel interactions of even order; below six model inputs per word, independent
+masks), stratified by size, with regression adjustment (heedful.stats.control_variates). `lime` uses the same
+masks, so both methods together run them once. Pairs drawn by the kernel's own weights mostly remove one or
+two words; they had up to twice the error variance. The sum is exact in any case. The number of samples is
+doubled until the relative standard error |stderr| / |scores| is at most `precision`, or until `samples` are
+run. A note says "interval not reliable" if the residuals do not allow an interval
+(heedful.stats.interval_reliability). Cost: 2^d model inputs, or as many as the precision needs. Needs:
+values.
 
 `shapley_law` is the kernel by the number of words that stay; `estimate` fits samples from any law.
 
@@ -95,7 +96,8 @@ def _solve(
 
 
 def shapley_law(d: int) -> Floats:
-    """(d + 1,): the kernel's mass on each number of words kept; none on 0 and d, which are constraints."""
+    """Weight of the kernel for each number of kept words, (d + 1,). It is 0 for 0 and d words, which are
+    constraints of the fit."""
     kept = np.arange(1, d)
     return np.concatenate([[0.0], (d - 1) / (kept * (d - kept)), [0.0]])
 

@@ -1,8 +1,8 @@
 """Occlusion (leave one out): score of unit j = f(x) - f(x without j).
 
-Units are those of the text and of what was written after it. The scores depend on the removal operator:
-deleting a word and masking it are different questions.
-Cost: one model input per unit, and one for the text itself. Needs: values.
+Units are the units of the text and of the tokens that were written after it. The scores depend on the removal
+operator: deleting a word and masking it can give different results. Cost: one model input per unit, and one
+for the text itself. Needs: values.
 
 Zeiler & Fergus 2014; Li et al. 2016 (erasure, for text).
 """

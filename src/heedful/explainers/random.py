@@ -14,7 +14,7 @@ from heedful.engine.question import Question
 
 @explainer("random", needs=set(), takes=("unit", "seed"), cite="control")
 def random(q: Question) -> Attribution:
-    """The control: random scores that know nothing about the model.
+    """The control: random scores that do not depend on the model.
 
     Limitations: It is not an explanation. A method that is no better than these scores has shown nothing.
     """

@@ -65,7 +65,7 @@ def _answer(q: Question, layer: int, over_heads: Callable[[Tensor], Tensor]) -> 
 def attention_avg(q: Question, *, layer: int = -1) -> Attribution:
     """Attention from the position where the answer is read, mean over the heads of one layer.
 
-    Limitations: A head may look at a token and use nothing of it. In deep layers a position contains
+    Limitations: A head may attend to a token without using it. In deep layers a position contains
     information from other words, too. The mean hides differences between heads.
     """
     return _answer(q, layer, lambda rows: rows.mean(0))
@@ -77,7 +77,7 @@ def attention_avg(q: Question, *, layer: int = -1) -> Attribution:
 def attention_max(q: Question, *, layer: int = -1) -> Attribution:
     """Attention from the position where the answer is read, maximum over the heads of one layer.
 
-    Limitations: One head that always looks at punctuation decides every text. A large weight on a token
-    with a small value vector has no effect.
+    Limitations: One head that always attends to punctuation decides the scores of every text. A large weight
+    on a token with a small value vector has no effect.
     """
     return _answer(q, layer, lambda rows: rows.amax(0))

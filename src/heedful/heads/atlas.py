@@ -51,9 +51,9 @@ class Atlas(StoredResult):
     model
         Facts about the model: name, kind, prediction.
     target
-        The output whose gradients were taken. None: no gradients were taken.
+        The output whose gradients were taken. `None` if no gradients were taken.
     readout
-        Share of the answer that is read at each position of the last layer. Empty: not known.
+        Share of the answer that is read at each position of the last layer. Empty if it is not known.
     unit
         "token" or "word".
     notes
@@ -91,7 +91,7 @@ class Atlas(StoredResult):
 
     @property
     def maps(self) -> Weights:
-        """(L, H, Q, K) of the first stack."""
+        """Attention weights of the first stack, (L, H, Q, K)."""
         return self.stacks[0].weights
 
     def stack(self, name: str = "self") -> Maps:
@@ -103,7 +103,8 @@ class Atlas(StoredResult):
         raise HeedfulError(f"there is no stack {name!r}", f"this model has: {known}", f"Use one of: {known}")
 
     def words(self) -> Atlas:
-        """By words: attention to a split word is summed, from it averaged; special tokens stay single."""
+        """The atlas of words. Attention to the tokens of a word is summed, attention from them is averaged.
+        Special tokens stay separate."""
         if self.unit == "word":
             return self
         stacks = tuple(map(wording.merged_maps, self.stacks))
@@ -111,7 +112,8 @@ class Atlas(StoredResult):
         return replace(self, stacks=stacks, readout=readout, unit="word", tokens=self)
 
     def uniform(self) -> Atlas:
-        """The same with every head looking everywhere alike: what any number made of an atlas is beside."""
+        """The same atlas with uniform attention in every head: the control for numbers computed from an
+        atlas."""
         if self.tokens is not None:
             return self.tokens.uniform().words()
         return replace(self, stacks=tuple(map(wording.uniform, self.stacks)))
@@ -119,17 +121,17 @@ class Atlas(StoredResult):
     # --- what heads do -----------------------------------------------------------------------------
 
     def kinds(self, stack: str = "self") -> list[HeadKind]:
-        """What each head does, layer by layer; see heedful.heads.kinds for the rules."""
+        """The type of each head, layer by layer. `heedful.heads.kinds` has the rules."""
         from heedful.heads.kinds import kinds
 
         return kinds(self.stack(stack))
 
     def special_mass(self, stack: str = "self") -> Floats:
-        """(L, H): how much words, on average, look at special tokens. `special_share` is its control."""
+        """Mean attention of words to special tokens, per head: (L, H). The control is `special_share`."""
         return wording.special_mass(self.stack(stack))
 
     def special_share(self, stack: str = "self") -> float:
-        """What `special_mass` would be for a head that looks everywhere alike, mean over layers."""
+        """The value of `special_mass` for uniform attention, mean over layers."""
         return float(wording.special_mass(self.uniform().stack(stack)).mean())
 
     # --- heads and layers together -----------------------------------------------------------------
@@ -137,7 +139,8 @@ class Atlas(StoredResult):
     def aggregate(
         self, how: str = "mean", layer: int | None = None, stack: str = "self", query: int | None = None
     ) -> Floats:
-        """(Q, K), or (1, K) of one query: "mean", "max", "layer", "rollout", "flow" or "gradient".
+        """Combine heads and layers into one map (Q, K), or (1, K) for one query. `how` is "mean", "max",
+        "layer", "rollout", "flow" or "gradient".
 
         See heedful.heads.aggregate. Of an atlas of words all but the maximum are made of its tokens, then
         merged: attention mixes tokens, so a product of merged maps would not be the merged product. Merged
@@ -158,11 +161,11 @@ class Atlas(StoredResult):
         return np.asarray(wording.summed_columns(np.mean(parts, 0, keepdims=True), fine.keys))
 
     def rollout(self, stack: str = "self") -> Floats:
-        """(Q, K): attention multiplied through all layers, residual stream included."""
+        """Attention multiplied through all layers, including the residual stream: (Q, K)."""
         return self.aggregate("rollout", stack=stack)
 
     def flow(self, stack: str = "self", query: int | None = None) -> Floats:
-        """(Q, K), or (1, K) of one query: maximum flow with attention weights as capacities."""
+        """Maximum flow with attention weights as capacities: (Q, K), or (1, K) for one query."""
         return self.aggregate("flow", stack=stack, query=query)
 
     # --- views -------------------------------------------------------------------------------------
@@ -176,12 +179,13 @@ class Atlas(StoredResult):
         head: int | None = None,
         stack: str = "self",
     ) -> None:
-        """A .png or .svg: "grid", all heads; "matrix" and "head", one as a map or lines; "layout", which
-        heads look alike."""
+        """Write a .png or .svg file. `view` is "grid" (all heads), "matrix" (one head as a map), "head" (one
+        head as lines) or "layout" (similar heads are close to each other)."""
         reports("atlas_figure").draw(self, path, view=view, layer=layer, head=head, stack=stack)
 
     def to_dict(self, weights: bool = True) -> dict[str, Any]:
-        """Everything; without `weights` the maps, which are most of it, are left out."""
+        """The atlas as a dictionary. Without `weights`, the attention maps, which are its largest part, are
+        left out."""
         return {
             "text": self.x.text,
             "model": dict(self.model),
@@ -216,7 +220,8 @@ class Atlas(StoredResult):
         return f"{self.model.get('name', '')}: {self.x.text}"
 
     def stored(self) -> dict[str, Any]:
-        """An atlas of words is stored as the one of tokens that it was made from."""
+        """The data for result.json. An atlas of words is stored as the atlas of tokens from which it was
+        made."""
         base = self if self.tokens is None else self.tokens
         names = ("stack", "queries", "keys", "causal")
         stacks = [{name: getattr(maps, name) for name in names} for maps in base.stacks]
@@ -238,6 +243,7 @@ class Atlas(StoredResult):
 
     @classmethod
     def from_stored(cls, data: dict[str, Any], run: OpenRun) -> Atlas:
+        """Make an atlas from the data of `stored` and the files of the run folder."""
         from safetensors.numpy import load
 
         arrays = load(run.file(MAPS))
@@ -247,7 +253,7 @@ class Atlas(StoredResult):
         return atlas.words() if data["shown"] == "word" else atlas
 
     def to_csv(self, what: str = "weights") -> str:
-        """One line per weight, or ("heads") one line per head with its kind and scores."""
+        """One line per weight. With `what="heads"`, one line per head, with its type and scores."""
         if what not in ("weights", "heads"):
             raise HeedfulError(f"unknown table {what!r}", fix="Use weights or heads")
         from heedful.heads.kinds import SCORES
@@ -305,10 +311,10 @@ def attention(
     text
         A text, a pair of texts, or a list of chat messages.
     target
-        The output whose gradients are taken, as in `heedful.explain`. None: the prediction.
+        The output whose gradients are taken, as in `heedful.explain`. If `None`, the prediction.
     answer
-        For a language model: the continuation to read, as text or token ids. None: an encoder-decoder writes
-        its own, and a causal model reads the text alone.
+        For a language model: the continuation to read, as text or token ids. If `None`, an encoder-decoder
+        writes its own continuation, and a causal model reads only the text.
     gradients
         Also take gradients of the attention weights. `atlas.aggregate("gradient")` needs them.
     long
@@ -317,7 +323,7 @@ def attention(
     Returns
     -------
     Atlas
-        The weights, with views by head, layer, token and word.
+        The attention weights, with views by head, layer, token and word.
 
     Examples
     --------

@@ -46,6 +46,7 @@ from heedful.stats.intervals import UNIT, mean_of, two_way_mean
 
 SOLVED_SHARE = 0.99  # share of training sentences translated without a mistake
 ROUNDS = 12  # of training, at most
+LIMITS = ("95 % low", "95 % high")  # columns
 SHOWN = {MEAN: "cross-attention", ROLLOUT: "rollout", CHEFER: "Chefer's rules", REMOVAL: "removal"}
 
 
@@ -135,8 +136,8 @@ def tell_translation(run: LabRun, models: list[Translator], sizes: AlignmentSize
         "two encoder and two decoder layers and has its own target language."
     )
     table = [(i + 1, each.steps, *_flat(each.right)) for i, each in enumerate(models)]
-    columns = ("language", "steps", "test sentences translated without a mistake", "at least", "at most")
-    run.table("Translation", columns, table)
+    columns = ("language", "training steps", "share of test sentences without a mistake", *LIMITS)
+    run.table("Accuracy of the translation models", columns, table)
     value, low, high = _flat(np.mean([each.right for each in models], 0))
     run.claim(
         "The models translate nearly all test sentences without a mistake.",
@@ -174,12 +175,19 @@ def tell_found(run: LabRun, found: Found) -> None:
     for name, values in found.items():
         right, low, high = _flat(values[:, 0])
         table.append((name, right, low, high, *(float(np.nanmean(values[:, m])) for m in (1, 2, 3))))
-    columns = ("method", "right", "at least", "at most", *METRICS[1:])
-    run.table("The source word of each target word", columns, table)
+    columns = ("method", METRICS[0], *LIMITS, *METRICS[1:])
+    run.table("How often each method finds the source word of a target word", columns, table)
     run.say(
-        "right: the highest source word is the translated one. AER: alignment error rate; the word that "
-        "decides an ending does not count as a mistake. AP: average precision. ending: if another word "
-        "decides the ending, it is the highest of the remaining words (by chance about one in eight)."
+        "Methods: attention is cross-attention, averaged over heads. Removal is the fall of the target "
+        "word's log-probability when one source word is hidden from the model. Diagonal prefers the source "
+        "word at the same relative position in the sentence."
+    )
+    run.say(
+        f"Columns: {METRICS[0]} means that the source word with the highest score is the translated one. "
+        "AER is the alignment error rate; choosing the word that decides an ending counts as half a "
+        f"mistake. AP is average precision. {METRICS[3]} is about target words whose ending is decided by "
+        "another source word: after the translated word is left out, this other word has the highest score "
+        "(by chance in about one of eight cases)."
     )
     groups = []
     for name, values in found.items():
@@ -190,12 +198,13 @@ def tell_found(run: LabRun, found: Found) -> None:
         "found",
         Bars(
             groups,
-            ["the word translated", "the word that decides the ending"],
-            "share found",
-            "Words found",
+            ["translated word", "word that decides the ending"],
+            "share of target words",
+            "How often each method finds the source word",
             better="high",
         ),
-        "Share of target words for which each method finds the source word, with 95 % intervals.",
+        "Share of target words for which each method finds the translated word and the word that decides the "
+        "ending, with 95 % intervals.",
     )
 
 
@@ -204,50 +213,52 @@ def claim_found(run: LabRun, found: Found) -> None:
     possible = 2 * (1 - found[REMOVAL][:, 1]) - right[REMOVAL]  # AER = 1 - (right + possible) / 2
     value, low, high = _flat(np.round(possible, 9).clip(0, 1))  # less what rounding adds
     run.claim(
-        "Removal nearly always points to the translated word or to the word that decides the ending. No "
-        "other word of the sentence influences the target word.",
+        "Removal nearly always points to the translated word or to the word that decides the ending (share "
+        "of target words). By the rules of the language, no other source word influences the target word.",
         value=value,
         interval=(low, high),
         holds=low > 0.8,
         against=float(right[REMOVAL].mean()),
-        control="to the word translated",
+        control="share for the translated word alone",
     )
     claim_mean(
         run,
         "Cross-attention, averaged over heads and layers, finds the translated word more than twice as "
-        "often as random scores.",
+        "often as random scores do (number: its share minus twice the share of random scores).",
         right[MEAN] - 2 * right[RANDOM],
         above=0.0,
         against=0.0,
-        control="twice as often",
+        control="if exactly twice as often",
     )
     weakest = min((MEAN, CHEFER, REMOVAL), key=lambda name: right[name].mean())
     blind = max((DIAGONAL, RANDOM), key=lambda name: right[name].mean())
     claim_mean(
         run,
-        "Even the weakest of cross-attention, Chefer's rules and removal finds more words than random "
-        "scores and than the diagonal.",
+        "Even the weakest of cross-attention, Chefer's rules and removal finds the translated word more "
+        "often than random scores and the diagonal do (number: difference of the shares).",
         right[weakest] - right[blind],
         above=0.0,
         against=0.0,
-        control="as many",
+        control="if equally often",
     )
     endings = found[REMOVAL][:, 3] - found[MEAN][:, 3]
     claim_mean(
         run,
-        "Removal finds the word that decides an ending more often than cross-attention does. The decoder "
-        "does not need to attend to this word, because the encoder has already moved its information.",
+        "Removal finds the word that decides an ending more often than cross-attention does (number: "
+        "difference of the shares). A possible reason: the encoder has already moved the information of "
+        "this word to other positions, so the decoder does not need to attend to it.",
         endings[np.isfinite(endings)],
         above=0.0,
         against=0.0,
-        control="as often",
+        control="if equally often",
     )
     gap, (low, high) = mean_of(right[MEAN] - right[ROLLOUT])
-    fewer = "fewer" if low > 0 else "no fewer"
+    less = "less often" if low > 0 else "not significantly less often"
     run.say(
-        f"Rollout finds {fewer} words than the mean cross-attention here (difference {gap:.2f}, {low:.2f} "
-        f"to {high:.2f}). This is not a claim, because it changes between trainings. Layers differ, too: "
-        "often the last layer alone is the best map, but one cannot know this without the truth."
+        f"Here rollout finds the translated word {less} than mean cross-attention does (difference of the "
+        f"shares {gap:.2f}, {low:.2f} to {high:.2f}). This is not a claim of the lab, because it changes "
+        "from one training to another. The layers also differ: often the attention of the last layer alone "
+        "finds the most words, but one cannot know this without the true alignment."
     )
 
 
@@ -264,6 +275,6 @@ def draw_map(run: LabRun, one: Translator) -> None:
     run.figure(
         "map",
         Matrices(maps, "Target words (rows) by source words (columns)"),
-        "What each target word (row) was made of, by source word (column): share of the row. The outline is"
-        " the word it translates. For Chefer's rules and removal, negative scores count as nothing.",
+        "Scores of the source words (columns) for each target word (rows), as shares of the row. The "
+        "outline marks the translated word. For Chefer's rules and removal, negative scores count as zero.",
     )

@@ -46,10 +46,10 @@ THRESHOLD = 0.95
 LAWS = (linear_anchors.exact, linear_anchors.gaussian)
 LENGTHS = (10, 20, 40, 80, 160)
 SIDES = {
-    "overlap": "overlap",
-    "at random": "overlap_chance",
-    "as foretold": "same",
-    "weights dealt out": "same_chance",
+    "overlap with the words of the largest weights": "overlap",
+    "overlap with random words": "overlap_chance",
+    "share equal to the predicted anchor": "same",
+    "the same share with shuffled weights": "same_chance",
 }
 SAME = (0.15, 0.4)  # of the texts at least, linear and one head: the anchor found is the one foretold
 
@@ -71,14 +71,19 @@ def anchors_theory(run: LabRun) -> None:
     single = heedful.load(one_head(zoo.module, 0), tokenizer=zoo)
     cases = {
         "linear": chosen(texts, lambda text: bag_case(bag, text), count),
-        "one head": chosen(texts, lambda text: head_case(single, text), count),
+        "one-head": chosen(texts, lambda text: head_case(single, text), count),
     }
     run.say(
-        "Two classifiers of film reviews: TF-IDF with logistic regression, trained here, and a model with "
-        f"one head of zoo:one-layer. {count} reviews each, chosen among those whose answer depends on "
-        "their words."
+        "The lab uses two classifiers of film reviews. The linear one is TF-IDF with logistic regression, "
+        "trained here. The one-head classifier has a single attention head, taken from zoo:one-layer; its "
+        "answer depends only on the sign of a sum over the words, which is called its linear rule. Each "
+        f"classifier reads {count} short reviews, chosen among those whose answer depends on their words."
     )
-    same_sign(run, cases["one head"], zoo, rng)
+    run.say(
+        "The precision of an anchor is the probability that the answer stays the same if the words of the "
+        "anchor are kept and every other word is removed with probability 1/2."
+    )
+    same_sign(run, cases["one-head"], zoo, rng)
     precisions(run, cases)
     growing(run, bag, texts, rng)
     searched(run, cases)
@@ -88,7 +93,7 @@ def same_sign(run: LabRun, cases: list[AnchorCase], zoo: Any, rng: np.random.Gen
     """Whether the answer follows the linear rule on texts with words removed at random."""
     wrong, spread = [], []
     for number, case in enumerate(cases):
-        run.progress(number, len(cases), "signs")
+        run.progress(number, len(cases), "answers of the linear rule")
         keep = rng.random((200, len(case.rule.weights))) < 0.5
         margin = replace(case.target, contrast=1 - case.target.index)
         values = case.model.values(case.x, margin, keep, case.operator, "word")
@@ -100,21 +105,22 @@ def same_sign(run: LabRun, cases: list[AnchorCase], zoo: Any, rng: np.random.Gen
         spread.append(float(np.mean((np.mean([head(keep) for head in heads], 0) > 0) != (added > 0))))
     run.claim(
         "A model with one attention head gives the same answers as its linear rule, whichever words are "
-        "removed.",
+        "removed (number: largest share of different answers).",
         value=max(wrong),
         exact=True,
         holds=max(wrong) == 0.0,
         against=float(np.mean(spread)),
-        control="share of texts with another answer, six heads",
+        control="mean share with six heads",
     )
     claim_mean(
         run,
-        "With six heads, the sum of their rules gives another answer for some texts with words removed.",
+        "With six heads, the model and the sum of the linear rules of its heads give different answers for "
+        "some texts with removed words (mean share of such texts).",
         spread,
         above=0.0,
         limits=UNIT,
         against=float(np.mean(wrong)),
-        control="one head",
+        control="mean share with one head",
     )
 
 
@@ -131,27 +137,28 @@ def precisions(run: LabRun, cases: dict[str, list[AnchorCase]]) -> None:
         rows.append([name, len(every), float(off.mean()), float(flat.mean()), alike])
         claim_mean(
             run,
-            f"On the {name} classifier the Gaussian approximation predicts the precision of anchors: mean "
-            f"error below {bound}.",
+            f"For the {name} classifier, the Gaussian approximation predicts the precision of anchors with "
+            f"a mean error below {bound}.",
             off,
             below=bound,
             limits=UNIT,
             against=float(flat.mean()),
-            control="one precision for all anchors of a text, the best one",
+            control="mean error of the best constant for each text",
         )
     run.table(
-        "Gaussian against counted precision",
-        ["classifier", "anchors", "mean error", "error of a constant", "correlation"],
+        "Precision by the Gaussian approximation, compared with the exact precision",
+        ["classifier", "anchors", "mean error", "mean error of the best constant", "correlation"],
         rows,
     )
     run.say(
-        "A head's weights are exponentials of its scores. So a few words contribute most of the sum, and "
-        "the sum is less Gaussian than that of a linear rule."
+        "The attention weights of a head are exponentials of its scores. So a few words contribute most of "
+        "the sum, and its distribution is less Gaussian than that of the linear classifier."
     )
     run.figure(
         "precision",
-        Scatter(series, "predicted precision", "counted precision", "Precision of anchors"),
-        "Every anchor of one word, of none and of the best few, in short reviews.",
+        Scatter(series, "predicted precision", "exact precision", "Precision of anchors"),
+        "Predicted and exact precision of anchors in short reviews: the empty anchor, every single word, and "
+        "the best two, three and four words. Only some of the anchors are plotted.",
     )
 
 
@@ -182,25 +189,26 @@ def growing(run: LabRun, bag: TfidfModel, texts: list[str], rng: np.random.Gener
     run.figure(
         "lengths",
         Curves(
-            [Curve("largest gap", points, (mean - 2 * error).tolist(), (mean + 2 * error).tolist())],
-            "words of weight in the text",
-            "gap between the laws",
-            "The Gaussian improves with the length of the text",
+            [Curve("largest distance", points, (mean - 2 * error).tolist(), (mean + 2 * error).tolist())],
+            "words of the text with a weight",
+            "distance between the distributions",
+            "The Gaussian approximation is better for longer texts",
             log="xy",
             better="low",
         ),
-        "Largest distance between the distribution of the sum and the normal distribution with the same "
-        f"mean and variance, mean over texts. With {draws} samples, distances below about "
+        "Largest distance between the distribution function of the sum and that of the normal distribution "
+        f"with the same mean and variance; mean over texts. With {draws} samples, distances below about "
         f"{0.87 / np.sqrt(draws):.3f} cannot be measured.",
     )
     claim_mean(
         run,
-        "The Gaussian approximation is better for longer texts: with 160 words the largest distance is "
-        "less than half of that with 10 words.",
+        "The Gaussian approximation is better for longer texts: with 160 words, the distance between the "
+        "distributions is less than half of that with 10 words (number: distance with 10 words minus twice "
+        "the distance with 160 words).",
         gaps[:, 0] - 2 * gaps[:, -1],
         above=0.0,
         against=float(gaps[:, -1].mean()),
-        control="gap at 160 words",
+        control="distance with 160 words",
     )
 
 
@@ -225,12 +233,16 @@ def searched(run: LabRun, cases: dict[str, list[AnchorCase]]) -> None:
             + [fmean(getattr(m, side) for m in met) for side in SIDES.values()]
         )
         found_claims(run, name, least, met)
-    columns = ["classifier", "words found", "shortest", "by the Gaussian", "precision", *SIDES]
-    run.table("Anchors found and predicted", columns, rows)
+    lengths = [f"words in the {which} anchor" for which in ("found", "shortest", "predicted")]
+    columns = ["classifier", *lengths, "exact precision of the found anchor", *SIDES]
+    run.table(
+        "Anchors found by the search, and the shortest anchors predicted by the Gaussian", columns, rows
+    )
     run.say(
-        "If the two differ, the search mostly stops one word earlier. It accepts an anchor if its "
-        "precision is surely at most 0.05 below the goal, and returns the best one so far when its "
-        "samples are used up."
+        "If the found and the predicted anchor differ, the search has mostly stopped one word earlier. It "
+        f"accepts an anchor if its estimated precision is at least {THRESHOLD} and its true precision is, "
+        "with high confidence, at most 0.05 lower. If its samples are used up earlier, it returns the best "
+        "anchor so far."
     )
 
 
@@ -238,22 +250,23 @@ def found_claims(run: LabRun, name: str, least: float, met: Sequence[Met]) -> No
     """The words of the largest weights; and, of so many texts at least, the very anchor foretold."""
     claim_mean(
         run,
-        f"On the {name} classifier the search finds the words with the largest weights: overlap above 0.4.",
+        f"For the {name} classifier, the search finds the words with the largest weights: the mean overlap "
+        "is above 0.4 (overlap: shared words divided by all words of both sets).",
         [m.overlap for m in met],
         above=0.4,
         against=fmean(m.overlap_chance for m in met),
-        control="as many words at random",
+        control="overlap with as many random words",
         limits=UNIT,
     )
     (value, span), dealt = share_of([m.same for m in met]), fmean(m.same_chance for m in met)
     run.claim(
-        f"On the {name} classifier the search returns exactly the shortest anchor that the Gaussian "
-        f"approximation predicts in over {least:.0%} of the texts.",
+        f"For the {name} classifier, in over {least:.0%} of the texts the search returns exactly the "
+        "shortest anchor that the Gaussian approximation predicts.",
         value=value,
         interval=span,
         holds=span[0] > max(least, dealt),
         against=dealt,
-        control="predicted with the same weights, assigned to the words at random",
+        control="share if the weights are shuffled among the words",
     )
 
 

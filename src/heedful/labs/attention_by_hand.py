@@ -100,7 +100,7 @@ def worked_example(run: LabRun) -> None:
     w = drawn(run.seed)
     e = w.table[list(X)]
     q, k, v = projected(w, e)
-    names = [f"{token} (place {place})" for place, token in enumerate(X)]
+    names = [f"{token} (position {place})" for place, token in enumerate(X)]
 
     def shown(title: str, rows: Tensor, columns: list[str]) -> None:
         run.table(
@@ -108,28 +108,32 @@ def worked_example(run: LabRun) -> None:
         )
 
     run.say(
-        f"The sequence is x = {X}. Its third and fourth token are the same. With the initial weights "
-        "of this seed:"
+        f"The sequence is x = {X}. Its third and fourth tokens are the same. The tables show every step of "
+        "the computation with the initial weights of this seed."
     )
     shown("Embeddings e = E[x]", e, [f"e{i}" for i in range(WIDTH)])
     both = torch.cat([q, k, v], dim=1)
     shown("Queries, keys and values", both, [f"{letter}{i}" for letter in "qkv" for i in range(D)])
-    shown("Scores q.k / √2", q @ k.T / math.sqrt(D), [str(token) for token in X])
+    shown(
+        "Scores q·k / √2 (queries in rows, keys in columns)",
+        q @ k.T / math.sqrt(D),
+        [str(token) for token in X],
+    )
     panels = []
-    for title, scale in (("first", 1.0), (f"× {WEIGHT_FACTOR:g}", WEIGHT_FACTOR)):
+    for title, scale in (("initial", 1.0), (f"× {WEIGHT_FACTOR:g}", WEIGHT_FACTOR)):
         q, k, v = projected(drawn(run.seed, scale), e)
         for masked in (False, True):
             a, out = by_hand(q.tolist(), k.tolist(), v.tolist(), masked)
             panels.append(Panel(f"{title}, masked" if masked else title, a))
             if scale == 1.0:
-                name = "masked A(x)" if masked else "A(x)"
-                shown(name, torch.tensor(a), [str(token) for token in X])
+                name = "attention A(x) with a mask" if masked else "attention A(x)"
+                shown(f"Weights of {name}", torch.tensor(a), [str(token) for token in X])
                 shown(f"Output of {name}", torch.tensor(out), [f"out{i}" for i in range(D)])
     run.figure(
         "maps",
         Heat(panels, "Attention maps of the sequence", columns=4),
-        "Rows look, columns are looked at, in the order 5 0 3 3 7 9, with first weights and with weights ten"
-        " times as large. Fuller is more.",
+        "Rows are queries, columns are keys, both in the order 5 0 3 3 7 9. The maps use the initial weights "
+        "and query and key weights ten times as large. Stronger colours mean larger attention weights.",
     )
 
 
@@ -152,7 +156,7 @@ def same_as_torch(run: LabRun, draws: int) -> None:
     value, span = mean_of(errors)
     run.claim(
         "Attention computed by hand, by heedful.nn and by torch's kernel is the same, with and without a "
-        "mask.",
+        "mask (number: largest difference, mean over samples).",
         value=value,
         interval=span,
         holds=max(errors) < 1e-12,
@@ -169,18 +173,18 @@ def farthest(w: Weights, masked: bool) -> float:
 def at_first(run: LabRun, draws: int) -> None:
     """How far from looking at all alike?"""
     for masked, words in (
-        (False, "every weight is about 1/6"),
-        (True, "and a mask, row s has weights of about 1/s"),
+        (False, ", all attention values are about 1/6"),
+        (True, " and a mask, the attention values in row s are about 1/s"),
     ):
         first = [farthest(drawn(1000 * run.seed + i), masked) for i in range(draws)]
         later = [farthest(drawn(1000 * run.seed + i, WEIGHT_FACTOR), masked) for i in range(draws)]
         value, span = mean_of(first)
         run.claim(
-            f"With initial weights {words}.",
+            f"With initial weights{words} (number: largest deviation, mean over samples).",
             value=value,
             interval=span,
             against=sum(later) / draws,
-            control="weights ten times as large",
+            control="largest deviation with weights ten times as large",
             holds=span[1] < 0.05 and sum(later) / draws > 5 * value,
         )
     gaps = []
@@ -192,7 +196,8 @@ def at_first(run: LabRun, draws: int) -> None:
         gaps.append(float((maps - uniform(masked=True)).abs().max()))
     value, span = mean_of(gaps)
     run.claim(
-        "The same is true for every head and layer of a GPT-2 before training.",
+        "Before training, every head of a GPT-2 also has attention values of about 1/s in row s, in all "
+        "layers (number: largest deviation, mean over models).",
         value=value,
         interval=span,
         holds=max(gaps) < 0.05,
@@ -219,35 +224,38 @@ def order(run: LabRun, draws: int) -> None:
             if name in twins:
                 twins[name].append(float((straight.out[2] - straight.out[3]).abs().max()))
     run.table(
-        "Permuted tokens: the largest change except for the order, mean over samples",
-        ["attention", "change"],
+        "Permuted tokens: largest change of weights and outputs apart from their order, mean over samples",
+        ["attention", "largest change"],
         [
-            ["alone", mean_of(moved["plain"])[0]],
+            ["without positions and mask", mean_of(moved["plain"])[0]],
             ["with positions", mean_of(moved["positions"])[0]],
-            ["masked", mean_of(moved["mask"])[0]],
+            ["with a mask", mean_of(moved["mask"])[0]],
         ],
     )
     value, span = mean_of(moved["plain"])
     run.claim(
-        "Attention alone ignores the order: permuted tokens give the same numbers, permuted.",
+        "Attention without positions and mask ignores the order: if the tokens are permuted, weights and "
+        "outputs are permuted in the same way, and nothing else changes (number: largest other change).",
         value=value,
         interval=span,
         against=mean_of(moved["positions"])[0],
-        control="with positions",
+        control="largest other change with positions",
         holds=max(moved["plain"]) < 1e-12,
     )
     for name, words in (
-        ("positions", "Positions break this"),
-        ("mask", "So does the mask, without any position"),
+        ("positions", "With positions, the outputs depend on the order of the tokens"),
+        ("mask", "With a mask, the outputs depend on the order even without positions"),
     ):
         value, span = mean_of(moved[name])
-        run.claim(f"{words}.", value=value, interval=span, holds=span[0] > 1e-3)
+        sentence = f"{words} (number: largest change apart from the order)."
+        run.claim(sentence, value=value, interval=span, holds=span[0] > 1e-3)
     value, span = mean_of(twins["positions"])
     run.claim(
-        "Only the positions distinguish the two 3s.",
+        "Without positions, the two equal tokens (both 3) have the same output. With positions, their "
+        "outputs differ (number: largest difference).",
         value=value,
         interval=span,
         against=max(twins["plain"]),
-        control="without positions",
+        control="largest difference without positions",
         holds=span[0] > 1e-4 and max(twins["plain"]) < 1e-12,
     )

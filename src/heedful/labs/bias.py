@@ -50,7 +50,7 @@ def paired_anew(templates: list[Template], seed: int) -> list[Template]:
 
 @lab(
     "bias",
-    title='Which person heads attend to from "she" and from "he"',
+    title='Which of two people do heads attend to from "she" and from "he"?',
     minutes=0.2,
     cite="Vig et al. 2020; Zhao et al. 2018",
 )
@@ -64,49 +64,66 @@ def bias(run: LabRun) -> None:
     if first.preference is None:
         raise ValueError("the pronouns are not single tokens: no preference")
     run.say(
-        f'zoo:lm on {first.templates} sentences with two people, each in four variants: "she" and "he", '
-        "both orders."
+        f"The model zoo:lm reads {first.templates} sentences with two people, a and b. The occupation of a "
+        "is stereotyped as a woman's, that of b as a man's. Each sentence has four variants: with "
+        '"she" and with "he", and with the two people in both orders. The share of a is the attention '
+        "from the pronoun to a, divided by the attention to a and b together."
     )
     attention(run, first)
     writing(run, result)
+
+
+COLUMNS = [
+    "layer.head",
+    "attention to both people",
+    "share of a",
+    "effect of the position",
+    "low",
+    "high",
+    "effect of the pronoun",
+    "low",
+    "high",
+]
 
 
 def attention(run: LabRun, first: Bias) -> None:
     """What moves the heads."""
     everything = first.overall
     run.claim(
-        "The position in the sentence changes attention: of two people, heads attend more to the one "
-        "named last.",
+        "The position in the sentence changes attention: of the two people, heads attend more to the one "
+        "named last (number: share of attention to a person who is named first, minus the share when the "
+        "same person is named last; mean over heads).",
         value=everything.roles.value,
         interval=everything.roles.interval,
         holds=everything.roles.interval[1] < 0,
         against=everything.pronoun.value,
-        control="the pronoun's effect",
+        control="effect of the pronoun on the share",
     )
     most = max(first.heads, key=lambda head: abs(head.pronoun.value))
     low, high = most.pronoun.interval
     reach = max(max(map(abs, head.pronoun.interval)) for head in first.heads)
     run.claim(
-        "Changing the pronoun changes no head's share by a tenth: every head's interval ends below that.",
+        "Changing the pronoun changes the share of attention to a person by less than a tenth in every head: "
+        "all intervals are within this limit (number: the head with the largest effect).",
         value=most.pronoun.value,
         interval=(low, high),
         holds=reach < LITTLE_SHARE,
         against=first.control,
-        control="largest effect with permuted pronouns",
+        control="largest effect with pronouns assigned at random",
     )
     moved = [f"{head.layer}.{head.head}" for head in first.moved()]
     run.say(
         f"Heads whose interval for the pronoun excludes zero: {(', '.join(moved) if moved else 'none')}. "
-        "The same measure detects the effect of the position, so it can detect effects. An effect it does "
-        "not detect is too small for this number of sentences."
+        "The same measure detects the effect of the position, so it is able to detect effects. If the "
+        "pronoun has an effect that is not detected, it is too small for this number of sentences."
     )
     by_place = sorted(first.heads, key=lambda head: head.roles.value)
     run.table(
         "The heads with the largest effect of the position, and the effect of the pronoun on them",
-        ["layer.head", "attention on both", "share of a", "place", "low", "high", "pronoun", "low", "high"],
+        COLUMNS,
         [_row(head) for head in by_place[:8]],
     )
-    for name, result in (("pronoun", "the pronoun"), ("roles", "the place in the sentence")):
+    for name, result in (("pronoun", "the pronoun"), ("roles", "the position in the sentence")):
         effects = [(head, getattr(head, name)) for head in first.heads]
         control = first.control if name == "pronoun" else float("nan")
         lines = [
@@ -114,12 +131,14 @@ def attention(run: LabRun, first: Bias) -> None:
         ]
         run.figure(
             name,
-            Forest(lines, "change of the share of attention", f"What {result} moves, head by head"),
-            f"What {result} moves, head by head, with simultaneous 95 % intervals over all heads"
+            Forest(lines, "change of the share of a", f"Effect of {result} on each head"),
+            f"Effect of {result} on the share of a in each head (layer.head), with simultaneous 95 % "
+            "intervals over all heads."
             + (
-                "; hollow: the largest change that pronouns assigned at random would show."
+                " Hollow marks: the largest effect of any head with pronouns assigned at random (95 % "
+                "quantile)."
                 if name == "pronoun"
-                else "."
+                else ""
             ),
         )
 
@@ -129,32 +148,33 @@ def writing(run: LabRun, found: list[Bias]) -> None:
     results = [one.preference for one in found if one.preference is not None]
     first = results[0]
     run.claim(
-        'The model prefers "he" to "she" for all people.',
+        'On average over the sentences, the model prefers "he" to "she" (number: log-odds of "she" against '
+        '"he").',
         value=first.value,
         interval=first.interval,
         holds=first.interval[1] < 0,
         against=0.0,
-        control="no preference",
+        control="log-odds without a preference",
     )
     run.claim(
-        "The order of the two people hardly matters for that: it changes the log-odds by less than a "
-        "quarter of the preference.",
+        "The order of the two people hardly changes this preference: it changes the log-odds by less than a "
+        "quarter of their size (number: change of the log-odds).",
         value=first.roles,
         interval=first.roles_interval,
         holds=max(map(abs, first.roles_interval)) < abs(first.value) / 4,
         against=first.value,
-        control="the preference",
+        control="log-odds",
     )
     run.table(
-        "Other pairings of the same occupations",
+        "Results for several random pairings of the same occupations",
         [
             "pairing",
-            "log-odds she : he",
-            "low",
-            "high",
-            "change of places",
-            "largest pronoun effect",
-            "control",
+            'log-odds of "she" against "he"',
+            "95 % low",
+            "95 % high",
+            "change if the people swap places",
+            "largest effect of the pronoun on a head",
+            "the same with pronouns assigned at random",
         ],
         [
             [i + 1, p.value, *p.interval, p.roles, max(abs(h.pronoun.value) for h in one.heads), one.control]

@@ -109,10 +109,13 @@ def bpe(run: LabRun) -> None:
 def textbook(run: LabRun) -> None:
     """('low', 'login') to the end, and the same by the two libraries."""
     steps = by_counting(TEXTBOOK, 20)
-    run.say("Two words, ('low', 'login'). Pairs are counted inside words, never across spaces.")
+    run.say(
+        "The first example has two words, 'low' and 'login'. Pairs of neighbouring symbols are counted "
+        "inside words, never across spaces."
+    )
     run.table(
-        "Merges on ('low', 'login')",
-        ["step", "merge", "times", "next best", "words afterwards"],
+        "Merges on 'low' and 'login'",
+        ["step", "merge", "count", "next pair (count)", "words after the merge"],
         [
             [
                 i + 1,
@@ -126,17 +129,18 @@ def textbook(run: LabRun) -> None:
     )
     agree(
         run,
-        "On ('low', 'login'), counting by hand, heedful.nn and tokenizers learn the same merges.",
+        "On 'low' and 'login', counting by hand, heedful.nn and the library tokenizers learn the same merges "
+        "(number of equal merges).",
         TEXTBOOK,
         steps,
     )
     first = steps[0]
     run.claim(
-        "The first merge is l + o, the only pair that occurs twice.",
+        "The first merge is l + o, the only pair that occurs twice (number: its count).",
         value=first.count,
         exact=True,
         against=first.runners_up[0][1],
-        control="the next pair",
+        control="count of the next pair",
         holds=first.pair == ("l", "o") and first.count == 2 and first.runners_up[0][1] == 1,
     )
 
@@ -158,7 +162,7 @@ def agree(run: LabRun, sentence: str, text: str, steps: list[MergeStep]) -> None
         value=same,
         exact=True,
         against=len(counted),
-        control="merges there are",
+        control="number of all merges",
         holds=same == len(counted) == len(ours) == len(theirs),
     )
 
@@ -168,30 +172,38 @@ def compounds(run: LabRun) -> None:
     steps = [
         step for step in by_counting(SIMPLE, 40) if step.count >= MIN_PAIR_COUNT
     ]  # counts never rise again
-    run.say(f"Words that share parts: {SIMPLE}.")
+    run.say(
+        f"The second example has words that share parts: {SIMPLE}. Only pairs that occur at least "
+        f"{MIN_PAIR_COUNT} times are merged."
+    )
     run.table(
         "Merges on words that share parts",
-        ["step", "merge", "times", "next best"],
+        ["step", "merge", "count", "next pair (count)"],
         [[i + 1, " + ".join(step.pair), step.count, told(step.runners_up)] for i, step in enumerate(steps)],
     )
-    agree(run, "On words that share parts, all three also learn the same merges.", SIMPLE, steps)
+    agree(
+        run,
+        "On words that share parts, all three also learn the same merges (number of equal merges).",
+        SIMPLE,
+        steps,
+    )
     model = learnt(steps, SIMPLE)
     results = {
         word: [model.symbols[i] for i in model.encode(word)] for word in ("snowboard", "footman", "keyman")
     }
     observed = set(SIMPLE.split())
     run.table(
-        "New compounds",
-        ["word", "comes apart as", "seen in training"],
+        "Compounds that were not in the training words",
+        ["word", "split into", "seen in training"],
         [[word, " | ".join(parts), "yes" if word in observed else "no"] for word, parts in results.items()],
     )
     whole = sum(len(parts) == 2 and set(parts) <= observed for parts in results.values())
     run.claim(
-        "New compounds are split at their joint, into known words.",
+        "New compounds are split into the two known words they consist of (number of such compounds).",
         value=whole,
         exact=True,
         against=len(results),
-        control="compounds",
+        control="number of all compounds",
         holds=whole == len(results),
     )
 
@@ -217,15 +229,15 @@ def on_speeches(run: LabRun) -> None:
     value, span = mean_of([float(ours.encode(text) == theirs.encode(text).ids) for text in fresh])
     run.claim(
         "On speeches, heedful.nn and tokenizers learn the same merges and encode new speeches with the "
-        "same ids.",
+        "same ids (share of new speeches).",
         value=value,
         interval=span,
         holds=all(same) and value == 1.0,
     )
     value, span = mean_of([float(ours.decode(ours.encode(text)) == text) for text in [*fresh, *odd(rng, 50)]])
     run.claim(
-        "Byte-level encoding loses nothing: speeches and random strings of any characters are decoded "
-        "exactly.",
+        "Byte-level encoding loses nothing: new speeches and random strings of any characters are decoded "
+        "exactly (share of these texts).",
         value=value,
         interval=span,
         holds=value == 1.0,
@@ -236,24 +248,25 @@ def on_speeches(run: LabRun) -> None:
     run.progress(3, 3, "merges")
     value, span = mean_of(rates[:, 0] / rates[:, -1])
     run.claim(
-        "Merges learnt on some speeches encode other speeches with at least a third fewer tokens.",
+        "With merges learnt on some speeches, other speeches need at least a third fewer tokens (number: "
+        "tokens without merges divided by tokens with merges).",
         value=value,
         interval=span,
         holds=span[0] > 1.5,
         against=1.0,
-        control="no merges",
+        control="if merges had no effect",
     )
     bands = [mean_of(rates[:, i]) for i in range(len(sizes))]
     line = Curve(
-        "speeches not trained on",
+        "new speeches",
         [(float(size), value) for size, (value, _) in zip(sizes, bands, strict=True)],
         [low for _, (low, _) in bands],
         [high for _, (_, high) in bands],
     )
     run.figure(
         "tokens",
-        Curves([line], "symbols in the vocabulary", "tokens per word", "Tokens per word", better="low"),
-        "Tokens per word of speeches that were not trained on, mean with its 95 % interval over speeches.",
+        Curves([line], "size of the vocabulary", "tokens per word", "Tokens per word", better="low"),
+        "Tokens per word of new speeches: mean over speeches with its 95 % interval.",
     )
 
 

@@ -25,7 +25,7 @@ import numpy as np
 from heedful.core.arrays import Floats
 from heedful.core.charts import Curve, Curves
 from heedful.labs.base.registry import LabRun, lab
-from heedful.labs.human_study.study_trials import LABELS, SIDES, Round, out_of_place, play
+from heedful.labs.human_study.study_trials import LABELS, SIDES, WORDS, Round, out_of_place, play
 from heedful.stats.intervals import mean_of, share_of
 
 Pick = Callable[
@@ -65,7 +65,7 @@ def picks(rounds: Sequence[Round], user: Pick, count: int, seed: int) -> Floats:
 
 @lab(
     "choose-the-classifier",
-    title="A user who sees only explanations picks the classifier that accuracy hides",
+    title="A simulated user picks the better classifier by explanations, but not by accuracy",
     minutes=1.5,
     cite="Ribeiro, Singh & Guestrin 2016",
 )
@@ -83,18 +83,21 @@ def choose_the_classifier(run: LabRun) -> None:
 def tell_accuracy(run: LabRun, rounds: Sequence[Round]) -> None:
     kept, test = (np.array([getattr(each, name) for each in rounds]) for name in ("held", "test"))  # (n, 2)
     run.say(
-        "Two classifiers learn from the same mails. One reads whole mails, the other only their text "
-        "without the header. Both classify whole mails. Which is better? The usual test is the accuracy "
-        "on held-out mails."
+        "Two classifiers learn from the same mails. One is trained on whole mails, the other only on their "
+        "text without the header. Which one is better? The usual test is the accuracy on held-out mails, "
+        "which have headers. But the headers reveal the label only in this collection of mails. So the "
+        "better classifier is the one that is more accurate on mails without headers. Each round trains "
+        "both classifiers again."
     )
     run.table(
         "Accuracy, mean over rounds",
-        ("classifier", "held out, with headers", "without headers"),
+        ("classifier", "held-out mails with headers", "mails without headers"),
         [(f"trained on {what}", *means) for what, means in _each(kept, test)],
     )
     better, reach = mean_of(kept[:, 0] - kept[:, 1])
     run.claim(
-        "On held-out mails with headers, the classifier trained with headers is more accurate",
+        "On held-out mails with headers, the classifier trained with headers is more accurate than the other "
+        "one (number: difference of the accuracies).",
         value=better,
         interval=reach,
         holds=reach[0] > 0,
@@ -103,7 +106,8 @@ def tell_accuracy(run: LabRun, rounds: Sequence[Round]) -> None:
     )
     worse, reach = mean_of(test[:, 1] - test[:, 0])
     run.claim(
-        "On mails without headers, it is less accurate",
+        "On mails without headers, the classifier trained with headers is less accurate than the other one "
+        "(number: difference of the accuracies).",
         value=worse,
         interval=reach,
         holds=reach[0] > 0,
@@ -113,28 +117,33 @@ def tell_accuracy(run: LabRun, rounds: Sequence[Round]) -> None:
 
 
 def _each(held: Floats, test: Floats) -> list[tuple[str, tuple[float, float]]]:
-    names = ("whole mails", "what mails say")
+    names = ("whole mails", "text without headers")
     return [(name, (held[:, i].mean(), test[:, i].mean())) for i, name in enumerate(names)]
 
 
 def tell_words(run: LabRun, found: Round) -> None:
     run.say(
-        "Explanations show why. For each mail, a user sees the words that are most important for the "
-        "answer by LIME. Words in capitals occur only in the header."
+        f"Explanations show the reason. For each mail, a user sees the {WORDS} words that are most important "
+        "for the answer by LIME. In the table, words in capitals occur only in the header. The classifier "
+        "trained on whole mails is called leaky, the other one clean."
     )
     rows = []
     for side, name in enumerate(SIDES):
         for each in found.shown["lime"][side][:3]:
             words = [word.text.upper() if word.outside == 1 else word.text for word in each.words]
             rows.append((name, LABELS[each.mail.label], each.said, ", ".join(words)))
-    run.table("Three mails of the first round", ("classifier", "mail", "it says", "because of"), rows)
+    run.table(
+        "Explanations of three mails of the first round",
+        ("classifier", "true label", "predicted label", "most important words"),
+        rows,
+    )
 
 
 def tell_picks(run: LabRun, rounds: Sequence[Round], mails: int) -> None:
     shares = {user: share_of(picks(rounds, pick, mails, run.seed) > 0) for user, pick in USERS.items()}
     run.table(
-        f"Rounds in which a user picks the better classifier after {mails} mails",
-        ("user sees", "right", "at least", "at most", "rounds"),
+        f"Share of rounds in which a simulated user picks the better classifier after {mails} mails",
+        ("user sees", "share of rounds", "95 % low", "95 % high", "rounds"),
         [(user, share, *reach, len(rounds)) for user, (share, reach) in shares.items()],
     )
     run.figure(
@@ -142,32 +151,36 @@ def tell_picks(run: LabRun, rounds: Sequence[Round], mails: int) -> None:
         Curves(
             [_curve(user, pick, rounds, mails, run.seed) for user, pick in USERS.items()],
             "mails shown",
-            "share of rounds with the right pick",
-            "How often a user picks the classifier that is really better",
+            "share of rounds",
+            "How often a user picks the better classifier",
             better="high",
         ),
-        "Bands are exact 95 % intervals over rounds. Each round has its own classifiers and mails.",
+        "Share of rounds in which each simulated user picks the better classifier. Bands are exact 95 % "
+        "intervals over rounds. Each round has its own classifiers and mails.",
     )
     share, reach = shares["explanations"]
     run.claim(
-        "A user who sees only explanations picks the classifier that is better without headers",
+        "A simulated user who sees only explanations picks the classifier that is better without headers "
+        "(share of rounds).",
         value=share,
         interval=reach,
         holds=reach[0] > 0.5,
         against=shares["random words"][0],
-        control="the same user with random words",
+        control="share for the same user with random words",
     )
     share, reach = shares["accuracy"]
     run.claim(
-        "A user who sees only accuracy picks the other one",
+        "A simulated user who sees only the accuracy on held-out mails picks the other one (number: share of "
+        "rounds in which this user picks the better one).",
         value=share,
         interval=reach,
         holds=reach[1] < 0.5,
         against=0.5,
-        control="a coin",
+        control="share by chance",
     )
     run.say(
-        "This simulated user knows which words to distrust. The paper expects that people know this, too. "
+        "The simulated user knows that words of the header are not a good reason, and picks the classifier "
+        "that uses fewer of them. The paper expects that people know this, too. "
         "To test it with people, run: heedful lab study choose-the-classifier --database answers.sqlite"
     )
 

@@ -95,8 +95,10 @@ def one_prompt(run: LabRun, writer: Writer) -> None:
     run.figure(
         "next-token",
         Bars(groups, list(law), "probability", f"The token after “{PROMPT}”"),
-        f"The ten likeliest tokens after “{PROMPT}”, as the model has them and as each rule changes them.",
+        f"The ten most likely tokens after “{PROMPT}”: the model's probabilities (softmax), and the "
+        "probabilities after each rule.",
     )
+    run.say("Each of the six rules continues the prompt as follows.")
     start = writer.prompt(PROMPT)
     for name, options in OPTIONS.items():
         ids = generate(writer.ours.next_logits, start, name, new_tokens=20, eos=0, seed=run.seed, **options)
@@ -132,7 +134,8 @@ def rules(run: LabRun, writer: Writer, texts: list[str]) -> None:
             gaps.append(float((ours - theirs).abs().max()))
     value, span = mean_of(gaps)
     run.claim(
-        "Temperature, top-k and nucleus equal those of transformers on every prompt.",
+        "Temperature, top-k and nucleus give the same probabilities as in the library transformers, on every "
+        "prompt (number: largest difference, mean over prompts and rules).",
         value=value,
         interval=span,
         holds=max(gaps) < 1e-6,
@@ -140,22 +143,25 @@ def rules(run: LabRun, writer: Writer, texts: list[str]) -> None:
     spread = np.array([[entropy(temperature(logits, tau)) for tau in TEMPERATURES] for logits in rows])
     value, span = mean_of(spread[:, -1] - spread[:, 0])
     run.claim(
-        "The higher the temperature, the less certain the next token, at every step and on every prompt.",
+        "The higher the temperature, the less certain is the next token. This is true for every step of the "
+        "temperature and for every prompt (number: increase of the entropy from the lowest to the highest "
+        "temperature, in nats).",
         value=value,
         interval=span,
         holds=bool((np.diff(spread, axis=1) > 0).all()),
         against=0.0,
-        control="nats, if it did nothing",
+        control="if temperature had no effect",
     )
     kept = [nucleus(logits, P).isfinite() for logits in rows]
     right = [float(smallest(logits, mask, P)) for logits, mask in zip(rows, kept, strict=True)]
     value, span = mean_of([float(mask.sum()) for mask in kept])
     run.claim(
-        "A nucleus is the smallest set of most likely tokens with the required probability.",
+        "A nucleus is the smallest set of most likely tokens that together have the required probability, so "
+        "its size depends on the prompt (number: mean size in tokens).",
         value=value,
         interval=span,
         against=K,
-        control="tokens of top-k, always",
+        control="size of the top-k set on every prompt",
         holds=min(right) == 1.0
         and len({int(mask.sum()) for mask in kept}) > 1
         and all(int(top_k(logits, K).isfinite().sum()) == K for logits in rows),
@@ -165,8 +171,8 @@ def rules(run: LabRun, writer: Writer, texts: list[str]) -> None:
     line = Curve("prompts", points, [low for _, (low, _) in bands], [high for _, (_, high) in bands])
     run.figure(
         "temperature",
-        Curves([line], "temperature", "entropy of the next token, nats", "Temperature"),
-        "How unsure the next token is as temperature rises: mean over prompts with its 95 % interval.",
+        Curves([line], "temperature", "entropy (nats)", "Entropy of the next token"),
+        "Entropy of the next token by temperature: mean over prompts with its 95 % interval.",
     )
 
 
@@ -188,12 +194,12 @@ def draws(run: LabRun, writer: Writer, rng: np.random.Generator) -> None:
     apart, error = np.mean(away) - np.mean(theirs), np.hypot(np.std(away), np.std(theirs)) / batches**0.5
     value, span = mean_of(away)
     run.claim(
-        "Sampled tokens are as close to the distribution of the nucleus as those of another sampler, and "
-        "none is outside it.",
+        "Tokens sampled by heedful.nn are as close to the distribution of the nucleus as tokens sampled by "
+        "numpy, and none is outside the nucleus (number: total variation distance).",
         value=value,
         interval=span,
         against=float(np.mean(theirs)),
-        control="numpy's sampler",
+        control="distance for numpy",
         holds=bool(inside and abs(apart) < 5 * error and np.mean(other) > 2 * np.mean(away)),
     )
 
@@ -228,19 +234,21 @@ def searches(run: LabRun, writer: Writer, texts: list[str], length: int) -> None
         gains.append(beam - greedy)
     value, span = share_of(np.array(same) == 1.0)
     run.claim(
-        "Greedy and beam search write what transformers' generate writes.",
+        "Greedy search and beam search write the same texts as transformers' generate (share of equal "
+        "texts).",
         value=value,
         interval=span,
         holds=value == 1.0,
     )
     value, span = mean_of(gains)
     run.claim(
-        "Beam search finds more likely continuations than greedy search, by some nats.",
+        "On average, beam search finds more likely continuations than greedy search (number: difference of "
+        "the log-probabilities, in nats).",
         value=value,
         interval=span,
         holds=span[0] > 0,
         against=0.0,
-        control="greedy",
+        control="no difference",
     )
 
 
@@ -263,25 +271,26 @@ def every_sequence(run: LabRun, writer: Writer, texts: list[str]) -> None:
             top = beam_search(next_logits, begin, beams, STEPS, length_penalty=0.0)[0]
             result.append(best - top.score)
     run.table(
-        f"All {GAME_TOKENS**STEPS:,} sequences of {STEPS} of the {GAME_TOKENS} most likely tokens: "
-        "difference to the best sequence, in nats",
-        ["search", "mean over prompts", "found the best on"],
+        f"Search among all {GAME_TOKENS**STEPS:,} sequences of {STEPS} tokens that use only the "
+        f"{GAME_TOKENS} most likely tokens: difference to the log-probability of the best sequence, in nats",
+        ["search", "mean difference over prompts", "prompts on which the best sequence is found"],
         [
             [name, np.mean(result), f"{sum(gap < 1e-4 for gap in result)} of {len(result)}"]
             for name, result in (
                 ("greedy", greedy),
                 (f"{BEAMS} beams", narrow),
-                ("as many as it takes", wide),
+                (f"{GAME_TOKENS ** (STEPS - 1)} beams (enough for all sequences)", wide),
             )
         ],
     )
     value, span = mean_of(wide)
     run.claim(
-        "A beam with all these tokens finds the best of all sequences. Greedy search often misses it.",
+        "Beam search with enough beams finds the most likely of all sequences. Greedy search often misses it "
+        "(number: difference to the best log-probability, in nats).",
         value=value,
         interval=span,
         against=float(np.mean(greedy)),
-        control="greedy, nats below the best",
+        control="difference with greedy search",
         holds=max(map(abs, wide)) < 1e-4 and float(np.mean(greedy)) > 1e-3 and min(greedy) > -1e-4,
     )
 
@@ -312,7 +321,8 @@ def repetition(run: LabRun, writer: Writer, texts: list[str], length: int) -> No
     )
     value, span = mean_of(np.array(fresh["nucleus"]) - np.array(fresh["greedy"]))
     run.claim(
-        "Greedy text repeats itself. Nucleus sampling gives more distinct token pairs.",
+        "Greedy text repeats itself: text by nucleus sampling has a larger share of distinct token pairs "
+        "(number: difference of the shares).",
         value=value,
         interval=span,
         holds=span[0] > 0,

@@ -73,9 +73,12 @@ def one_sentence(run: LabRun, told: Comparison) -> None:
     """Scores of each method, and the matrix of agreement."""
     words = [word.text for word in told["lime"].words()]
     scores = {name: scaled(told, name) for name in SEVEN}
-    run.say(f'''"{SENTENCE}": the answer is {told["lime"].target.label}. Positive scores support it.''')
+    run.say(
+        f'''The sentence is "{SENTENCE}". The answer of the model is {told["lime"].target.label}. '''
+        "Positive scores support this answer."
+    )
     run.table(
-        "Scores, each method's largest set to 1",
+        "Scores, divided by the largest score of each method",
         ["word", *SEVEN],
         [[word, *(float(scores[name][i]) for name in SEVEN)] for i, word in enumerate(words)],
     )
@@ -83,24 +86,26 @@ def one_sentence(run: LabRun, told: Comparison) -> None:
     chosen = [names.index(name) for name in SEVEN]
     matrix = values[np.ix_(chosen, chosen)]
     run.table(
-        "Kendall's tau on the sentence",
+        "Agreement of two methods on the sentence (Kendall's tau)",
         ["", *SEVEN],
         [[a, *row] for a, row in zip(SEVEN, matrix, strict=True)],
     )
     run.figure(
         "sentence",
         WordGrid(words, [Scored(n, scores[n].tolist(), told[n].signed) for n in SEVEN], SENTENCE),
-        "Scores, each method's largest set to 1. Blue: for the answer. Orange: against it. Purple: methods"
-        " without a sign, which say how much and not in which direction.",
+        "Scores, divided by the largest score of each method. Blue words support the answer, orange words "
+        "are against it. Purple methods have no sign: they show how important a word is, but not in which "
+        "direction.",
     )
     lime, attention = dict(zip(words, scores["lime"], strict=True)), told["attention-avg"].top(2)
     run.claim(
-        "'popular' is one of the two words with most attention, but LIME gives it a negative score.",
+        "'popular' is one of the two words with the most attention, but LIME gives it a negative score "
+        "(number: LIME's score, divided by its largest score).",
         value=lime["popular"],
         exact=True,
         holds=lime["popular"] < -0.2 and "popular" in [word.text for word in attention],
         against=scores["attention-avg"][words.index("popular")],
-        control="attention, which has no sign",
+        control="its score by attention, which has no sign",
     )
 
 
@@ -132,39 +137,48 @@ def many_agree(run: LabRun, found: Floats, again: Floats, on_sentence: Floats) -
     upper = np.triu_indices(len(SEVEN), 1)  # in the order of combinations
     matrix[upper] = means
     matrix += np.triu(matrix, 1).T
-    run.table("Mean tau on reviews", ["", *SEVEN], [[a, *row] for a, row in zip(SEVEN, matrix, strict=True)])
+    run.table(
+        "Agreement of two methods on reviews (mean of Kendall's tau)",
+        ["", *SEVEN],
+        [[a, *row] for a, row in zip(SEVEN, matrix, strict=True)],
+    )
     run.figure(
         "agreement",
-        Heat([Panel("sentence", on_sentence.tolist()), Panel("reviews", matrix.tolist())], "Kendall's tau"),
-        f"Agreement of the seven, in the order {listed(SEVEN)}: on the sentence and on {len(found)} reviews.",
+        Heat(
+            [Panel("sentence", on_sentence.tolist()), Panel("reviews", matrix.tolist())],
+            "Agreement (Kendall's tau)",
+        ),
+        f"Agreement of the seven methods, in the order {listed(SEVEN)}: on the sentence and on {len(found)} "
+        "reviews.",
     )
     within = np.array([a == b for a, b in pair_kinds()])
     claim_mean(
         run,
-        "On reviews, two of the seven methods agree less than two runs of LIME with different seeds, by "
-        "over 0.1.",
+        "On reviews, two different methods agree less with each other than two runs of LIME with different "
+        "seeds: the mean tau over all pairs of the seven methods is lower by over 0.1 (number: difference of "
+        "tau).",
         again - found.mean(1),
         above=0.1,
         against=float(again.mean()),
-        control="tau of LIME with itself",
+        control="tau of two runs of LIME",
     )
     claim_mean(
         run,
-        "LIME and the mean gradient both have signs, but do not agree: tau below 0.2.",
+        "LIME and the mean gradient both give signed scores, but they do not agree: their tau is below 0.2.",
         found[:, list(combinations(SEVEN, 2)).index(("lime", "grad-avg"))],
         below=0.2,
         against=0.0,
-        control="unrelated rankings",
+        control="tau of unrelated rankings",
         limits=SIGNED,
     )
     claim_mean(
         run,
-        "Methods of the same kind (attention, gradient norm, direction) agree more than methods of "
-        "different kinds, by over 0.1.",
+        "Methods of the same kind (attention, gradient norm, signed effect) agree more than methods of "
+        "different kinds: their mean tau is higher by over 0.1 (number: difference of tau).",
         found[:, within].mean(1) - found[:, ~within].mean(1),
         above=0.1,
         against=float(found[:, ~within].mean()),
-        control="tau between kinds",
+        control="mean tau between different kinds",
     )
 
 
@@ -184,36 +198,40 @@ def evidence(run: LabRun, skills: Floats) -> None:
         Bars(
             [BarGroup(name, [band.mean[m]], [band.low[m]], [band.high[m]]) for m, name in enumerate(SEVEN)],
             series=["skill"],
-            y="skill (random 0, best found 1)",
-            title="Which methods find the words that matter",
+            y="skill (random order 0, best order found 1)",
+            title="Which methods find the important words",
             better="high",
         ),
-        f"Mean skill by {METRIC} with deletion on {len(skills)} reviews; simultaneous 95 % intervals.",
+        f"Mean skill on {len(skills)} reviews, with simultaneous 95 % intervals. Skill is measured by "
+        f"{METRIC}: how far the logit falls when the highest-ranked words are deleted. A random order of the "
+        "words has skill 0, the best order found has skill 1.",
     )
     run.table(
-        f"Skill by {METRIC}, deletion",
-        ["method", "mean", "low", "high"],
+        f"Skill of each method ({METRIC}, words are deleted)",
+        ["method", "mean", "95 % low", "95 % high"],
         [[name, band.mean[m], band.low[m], band.high[m]] for m, name in enumerate(SEVEN)],
     )
     at = {name: skills[:, m] for m, name in enumerate(SEVEN)}
     claim_mean(
         run,
-        "LIME finds important words better than mean attention: its skill is higher by over 0.2.",
+        "LIME finds important words better than mean attention does: its skill is higher by over 0.2 "
+        "(number: difference of skill).",
         at["lime"] - at["attention-avg"],
         above=0.2,
         against=float(at["attention-avg"].mean()),
-        control="mean attention",
+        control="skill of mean attention",
     )
     claim_mean(
         run,
-        "Mean attention is better than a random order.",
+        "Mean attention finds important words better than a random order of the words does (number: skill).",
         at["attention-avg"],
         above=0.0,
         against=0.0,
-        control="random order",
+        control="skill of a random order",
     )
     run.say(
-        "Methods without a sign cannot distinguish words for the answer from words against it, but "
-        "deletion tests exactly this. Agreement alone does not show which method is right: the two norms "
-        "of the gradient agree with each other almost perfectly."
+        "Methods without a sign cannot distinguish words that support the answer from words against it, but "
+        "deletion tests exactly this. Agreement alone does not show which method is right: the two norms of "
+        "the gradient agree with each other almost perfectly, because both measure the size of the same "
+        "gradient."
     )

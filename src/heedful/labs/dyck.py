@@ -53,6 +53,7 @@ from heedful.labs.data.brackets import (
 from heedful.stats.intervals import UNIT, Counts, Interval, bootstrap, mean_of, percentile_interval
 
 WEIGHT = 0.3  # of the regulariser
+GROUPS = {"plain": "without regulariser", "regularised": "with regulariser"}  # of one-layer models
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ FAST = DyckSizes(
 
 @lab(
     "dyck",
-    title="Near-perfect bracket models whose attention differs, and the balance they share",
+    title="Almost perfect bracket models: their attention differs, but they share a balance condition",
     minutes=4.0,
     cite="Wen, Li, Liu & Risteski 2023",
 )
@@ -102,9 +103,9 @@ def dyck(run: LabRun) -> None:
     sizes = FAST if run.fast else FULL
     grammar = sizes.grammar
     run.say(
-        f"Strings with {grammar.types} types of brackets, at most {grammar.depth} deep, cut at "
-        f"{sizes.length} tokens. All models of a group are trained in one batch; each has its own initial "
-        "weights and training data."
+        f"The models learn to predict the next token of strings with {grammar.types} types of brackets, "
+        f"which are nested at most {grammar.depth} deep and cut at {sizes.length} tokens. All models of a "
+        "group are trained in one batch; each has its own initial weights and training data."
     )
     two_layers(run, sizes)
     one_layer(run, sizes)
@@ -132,24 +133,30 @@ def two_layers(run: LabRun, sizes: DyckSizes) -> None:
     right = accuracy(logits, test).numpy()
     value, span = mean_of(right, UNIT)
     run.claim(
-        "Two-layer models with different seeds almost always close brackets correctly.",
+        "Two-layer models with different seeds almost always close brackets correctly (number: accuracy on "
+        "closing brackets).",
         value=value,
         interval=span,
         holds=span[0] > 0.97,
         against=1 / sizes.grammar.types,
-        control="guessing",
+        control="accuracy by guessing",
     )
     result = logits[:, :, :-1, 1::2].argmax(-1)[:, test.tokens % 2 == 1]  # (S, closings)
     looks = [apart(maps[:, layer], test) for layer in (0, 1)]
     same = [float((result[i] == result[j]).double().mean()) for i, j in pairs(sizes.seeds)]
     run.table(
-        f"{sizes.seeds} two-layer models, all pairs",
-        ["what", "mean", "least", "largest"],
+        f"{sizes.seeds} two-layer models: accuracy of each model, and comparison of all pairs",
+        ["quantity", "mean", "smallest", "largest"],
         [
             ["accuracy on closing brackets", right.mean(), right.min(), right.max()],
-            ["same answer, of two models", np.mean(same), min(same), max(same)],
+            ["share of closing brackets on which two models agree", np.mean(same), min(same), max(same)],
             *(
-                [f"total variation of two maps, layer {n + 1}", m.mean(), m.min(), m.max()]
+                [
+                    f"total variation between the maps of two models in layer {n + 1}",
+                    m.mean(),
+                    m.min(),
+                    m.max(),
+                ]
                 for n, m in enumerate(looks)
             ),
         ],
@@ -160,6 +167,13 @@ def two_layers(run: LabRun, sizes: DyckSizes) -> None:
 
 def one_layer(run: LabRun, sizes: DyckSizes) -> None:
     """The second layer alone: what its maps must have in common."""
+    run.say(
+        "The one-layer models read states: the type and depth of each bracket, which a perfect first layer "
+        "would compute. The balance condition says that a matched pair of brackets must not influence the "
+        "prediction, so the contributions of its two brackets must cancel. If they do not, the remaining "
+        "error grows with the length of the string. The violation is the size of this remaining error, "
+        "relative to the signal. The regulariser penalises changes of the logits by a balanced prefix."
+    )
     test = draw(sizes.grammar, 300, sizes.length, 10 * run.seed + 5)
     long = draw(sizes.grammar, 60, sizes.long, 10 * run.seed + 6)
     results: dict[str, tuple[Params, Floats, Floats, Floats]] = {}
@@ -168,25 +182,36 @@ def one_layer(run: LabRun, sizes: DyckSizes) -> None:
         near, far = (read(model, sizes.grammar, words).numpy() for words in (test, long))
         results[name] = (model, near, far, violation(model, sizes.grammar).double().numpy())
     run.table(
-        f"{sizes.minimal} one-layer models over states, with and without the regulariser",
-        ["models", "accuracy", f"accuracy at {sizes.long} tokens", "least", "largest", "violation (median)"],
-        [[n, a.mean(), b.mean(), b.min(), b.max(), np.median(v)] for n, (_, a, b, v) in results.items()],
+        f"One-layer models that read states: {sizes.minimal} without and {sizes.minimal} with the "
+        "regulariser",
+        [
+            "models",
+            f"mean accuracy at {sizes.length} tokens",
+            f"mean accuracy at {sizes.long} tokens",
+            "smallest",
+            "largest",
+            "median violation",
+        ],
+        [
+            [GROUPS[n], a.mean(), b.mean(), b.min(), b.max(), np.median(v)]
+            for n, (_, a, b, v) in results.items()
+        ],
     )
     nearest = min((a for _, a, _, _ in results.values()), key=lambda near: near.mean())
     value, span = mean_of(nearest, UNIT)
     run.claim(
-        "One-layer models over states close brackets correctly at the training length, with and without "
-        "the regulariser.",
+        "One-layer models that read states close brackets correctly at the training length, with and "
+        "without the regulariser (number: mean accuracy of the worse group).",
         value=value,
         interval=span,
         holds=span[0] > 0.97,
         against=1 / sizes.grammar.types,
-        control="guessing",
+        control="accuracy by guessing",
     )
     generalising(run, results, sizes)
     maps = maps_of_minimal(results["plain"][0], test.states[:50])
     part = Words(test.tokens[:50], test.states[:50], test.odds[:50], test.top[:50])
-    several_maps(run, "minimal-maps", maps, part, "Attention of one-layer models over states")
+    several_maps(run, "minimal-maps", maps, part, "Attention of one-layer models that read states")
 
 
 def minimal(run: LabRun, sizes: DyckSizes, name: str, weight: float) -> Params:
@@ -233,42 +258,44 @@ def generalising(
     _, _, far, off = found["plain"]
     value, span = rank_correlation(off, far, run.seed)
     run.claim(
-        "The more a model violates the balance condition, the worse it generalises to long texts (rank "
-        "correlation).",
+        "The more a model violates the balance condition, the worse it generalises to long strings (number: "
+        "rank correlation of violation and accuracy).",
         value=value,
         interval=span,
         holds=span[1] < 0,
     )
     value, span = mean_of(np.log(found["regularised"][3] / off))
     run.claim(
-        "The regulariser reduces the violation (mean of log ratios, same initial weights).",
+        "The regulariser reduces the violation (number: mean logarithm of the ratio with to without the "
+        "regulariser, for the same initial weights).",
         value=value,
         interval=span,
         holds=span[1] < 0,
     )
     value, span = mean_of(found["regularised"][2] - far)
     here = (
-        "so it does here"
+        "The same happens here"
         if span[0] > 0
-        else "here it does the reverse"
+        else "Here the opposite happens"
         if span[1] < 0
-        else "this is not reproduced with as little training as here"
+        else "With as little training as here, this is not reproduced"
     )
     run.say(
-        "According to the paper (from memory), the regulariser also improves length generalisation; "
-        f"{here}: accuracy at {sizes.long} tokens changes by {value:+.3f} ({span[0]:+.3f} to "
-        f"{span[1]:+.3f}, 95 % over seeds)."
+        "According to the paper (from memory), the regulariser also improves generalisation to longer "
+        f"strings. {here}: accuracy at {sizes.long} tokens changes by {value:+.3f} (95 % interval over seeds "
+        f"{span[0]:+.3f} to {span[1]:+.3f})."
     )
     run.figure(
         "balance",
         Scatter(
-            [Series(name, _points(v, b)) for name, (_, _, b, v) in found.items()],
+            [Series(GROUPS[name], _points(v, b)) for name, (_, _, b, v) in found.items()],
             "log10 of balance violation",
-            f"closing brackets wrong at {sizes.long} tokens",
+            f"error rate on closing brackets at {sizes.long} tokens",
             "Balance violation and length generalisation",
             better="low",
         ),
-        f"One mark per model, trained on {sizes.length} tokens: violation against errors on {sizes.long}.",
+        f"One mark per model. The models were trained on strings of {sizes.length} tokens, and the error "
+        f"rate is measured on strings of {sizes.long} tokens.",
     )
 
 
@@ -313,19 +340,20 @@ def different(run: LabRun, seeds: int, looks: Floats, same: Floats) -> None:
     """Maps differ, answers do not."""
     value, span = jackknife(looks, seeds)
     run.claim(
-        "Attention maps differ between seeds: at least a tenth of the second layer's weight is in other "
-        "places (total variation, mean over pairs; jackknife interval over seeds).",
+        "Attention maps differ between seeds: on average, two models put at least a tenth of the second "
+        "layer's attention on different tokens (number: total variation, mean over pairs of models; "
+        "jackknife interval over seeds).",
         value=value,
         interval=span,
         holds=span[0] > 0.1,
         against=float(1 - same.mean()),
-        control="closing brackets answered differently",
+        control="share of closing brackets with different answers of two models",
     )
 
 
 def several_maps(run: LabRun, name: str, maps: Tensor, words: Words, title: str) -> None:
     """Four seeds on one word."""
     text = "".join("([)]"[2 * (t % 2) + t // 2] for t in words.tokens[0].tolist())
-    caption = f"{title} on {text}, query by row; the first column is the start."
+    caption = f"{title} on the string {text}. Each row is a query; the first column is the start token."
     panels = [Panel(f"seed {s + 1}", maps[s, 0].tolist()) for s in range(min(4, len(maps)))]
     run.figure(name, Heat(panels, title, columns=4), caption)

@@ -46,33 +46,45 @@ NOT_COMPUTED = (
     (
         "E7",
         "an L1 norm with 1/d in front",
-        "one factor for all tokens gives the same ranking: no difference to measure",
+        "all tokens get the same factor, so the ranking is the same and there is no difference to measure",
     ),
     (
         "E9",
         "a constraint without its right-hand side",
-        "without a right-hand side there is nothing to compare; the stopping rule is checked above",
+        "a constraint without a right-hand side cannot be computed; the stopping rule is checked above",
     ),
-    ("E10", "where 50,304 comes from", "that a re-implementation pads its table to it is in that code"),
-    ("E10", "f(x) at x_{t+1}, without a position", "an index left out computes nothing else"),
-    ("E11", "an argmax of the ratio", "a place, where a number is meant"),
+    ("E10", "where 50,304 comes from", "a re-implementation pads its table to this size: a fact about code"),
+    ("E10", "f(x) at x_{t+1}, without a position", "a missing index does not define another formula"),
+    ("E11", "an argmax of the ratio", "an argmax is a position, but the definition needs a number"),
     (
         "E12",
         "ROAR removes 0, 10, …, 100 %",
-        "the protocol has 0, 10, 30, 50, 70, 90 %: a choice, from memory",
+        "the protocol removes 0, 10, 30, 50, 70, 90 % (from memory): a choice of the authors",
     ),
-    ("E14", "histogram task: tied weights, identity values", "what the released code trains is in that code"),
-    ("E15", "years of three papers", "NeurIPS 2023, ICLR 2015, NeurIPS 2024: bibliography"),
+    (
+        "E14",
+        "histogram task: tied weights, identity values",
+        "what the released code trains is a fact about code",
+    ),
+    ("E15", "years of three papers", "bibliography: NeurIPS 2023, ICLR 2015, NeurIPS 2024"),
     (
         "E16",
-        "LIME: ridge of 1, bandwidth 0.25, first row unperturbed",
-        "facts about the official code; the text leaves them open and prints no other number",
+        "LIME: ridge of 1, bandwidth 0.25, first sample not perturbed",
+        "facts about the official code; the text does not state them and prints no other number",
     ),
-    ("E19", "a gradient's index of 1", "a typing error in one line"),
-    ("E20", "the usual baseline is the last layer", "a custom; where the answer is read is checked above"),
-    ("E21", "input size 128", "which activations a paper's autoencoder reads (512) is in the paper"),
-    ("E22", "a table without its adversary row", "the row's numbers are from memory, not recomputed"),
-    ("OK", "toy cross entropies 0.82 and 0.69", "counted exactly in the lab superposition"),
+    ("E19", "an index of 1 at a gradient", "a typing error in one line"),
+    (
+        "E20",
+        "the usual baseline is the last layer",
+        "a convention; the check above shows where the answer is read",
+    ),
+    ("E21", "input size 128", "the paper states how many activations its autoencoder reads (512)"),
+    (
+        "E22",
+        "a table without its adversary row",
+        "the numbers of the row are from memory and were not computed again",
+    ),
+    ("OK", "toy cross entropies 0.82 and 0.69", "the lab superposition computes them exactly"),
 )
 
 
@@ -85,8 +97,10 @@ NOT_COMPUTED = (
 def errata(run: LabRun) -> None:
     n = 5 if run.fast else 40
     run.say(
-        "Formulas that appear in lecture notes and papers in a wrong form, and what heedful computes "
-        "instead. Both are compared with a reference that is computed in a third way."
+        "Some formulas appear in lecture notes and papers in a wrong form. This lab compares the printed "
+        "form and the form that heedful computes with a reference that is computed in a third way. The error "
+        "is the distance to this reference, unless the text below says otherwise. The first number of "
+        "each claim about a formula is the error of the printed form."
     )
     results = []
     for done, check in enumerate(CHECKS):
@@ -96,8 +110,15 @@ def errata(run: LabRun) -> None:
     for each in results:
         run.say(formulas(each))
     run.table(
-        "Error of each form, mean and worst case",
-        ["", "printed", "nearest", "correct", "farthest", "instances"],
+        "Errors of the printed and of the correct form",
+        [
+            "number",
+            "printed: mean error",
+            "printed: smallest error",
+            "correct: mean error",
+            "correct: largest error",
+            "instances",
+        ],
         [
             [
                 each.number,
@@ -118,19 +139,20 @@ def errata(run: LabRun) -> None:
     ]
     run.figure(
         "errata",
-        Forest(lines, "distance to the truth", "Errata", better="low"),
-        "How far the printed form (dot, with its interval) and the correct one (hollow) are from the truth.",
+        Forest(lines, "error", "Errors of printed and correct formulas", better="low"),
+        "Mean error of the printed form (dot, with its 95 % interval) and of the correct form (hollow mark).",
     )
-    run.table("Not computed, so not claimed", ["", "about", "why"], NOT_COMPUTED)
+    run.table("Errata that are not computed", ["number", "subject", "why it is not computed"], NOT_COMPUTED)
     measured(run)
 
 
 def measured(run: LabRun) -> None:
     """Two sentences of the field that are about models, not formulas: one model here, and a real one."""
     run.say(
-        "E13. Special tokens get much attention. One conjecture is: because they are never split into "
-        "pieces. Then whole words would get as much, split words would get less, and a special token "
-        "written twice would get no more than once."
+        "E13. Special tokens get much attention. One conjecture says that this is because they are never "
+        "split into pieces. If it were true, whole words would get as much attention as special tokens, and "
+        "split words would get less than whole words. A special token that is written twice, as if it were "
+        "split, would get no more than a special token that is written once."
     )
     names = [("zoo:sentiment", 12, 20)] if run.fast else [("zoo:sentiment", 60, 24), (REAL, 60, 16)]
     ready = [each for each in names if resolve.pulled(each[0])]
@@ -138,15 +160,18 @@ def measured(run: LabRun) -> None:
         run.progress(0, 1, f"special tokens of {name}")
         special_tokens(run, name, count)
     run.say(
-        "A common criticism: 'positive attribution does not imply that increasing the feature increases "
-        "the output'. How often is this so? A word is increased in three ways: a longer embedding, the "
-        "word alone put back, and the word not removed from the text."
+        "A common criticism says: 'positive attribution does not imply that increasing the feature increases "
+        "the output'. How often is this true? The output is the explained logit. A word is increased in "
+        "three ways: its embedding gets longer (1% or 10% more), the word alone is put back into the empty "
+        "text (put back), or the full text is compared with the text without the word (not removed)."
     )
     for name, _, count in ready:
         run.progress(0, 1, f"positive scores on {name}")
         positive_scores(run, name, count)
     if run.fast:
-        run.say(f"The full run also tests the real model {REAL}, if it was pulled.")
+        run.say(
+            f"The full run also tests the real model {REAL}, if it has been downloaded with heedful zoo pull."
+        )
     elif len(ready) < len(names):
         run.say(
             f"To test both on a real model: heedful zoo pull {REAL.removeprefix('zoo:')}, then run the "
@@ -156,7 +181,8 @@ def measured(run: LabRun) -> None:
 
 def formulas(each: Misprint) -> str:
     if each.number == "OK":
-        return f"Correct as printed: {each.correct}. Control: {each.printed}. Reference: {each.judge}."
+        return f"Correct as printed: {each.correct}. A wrong form as a control: {each.printed}. Reference: "
+        f"{each.judge}."
     return f"{each.number}. Printed: {each.printed}. Correct: {each.correct}. Reference: {each.judge}."
 
 
@@ -177,7 +203,7 @@ def told(run: LabRun, each: Misprint) -> None:
         exact=once,
         holds=each.holds,
         against=float(np.mean(each.right)),
-        control="correct form",
+        control="error of the correct form",
     )
 
 

@@ -51,14 +51,14 @@ SENTENCE = "attention based explanations are popular but questionable"
 EXACT: dict[str, Callable[[RatioGame], Floats]] = {
     "Shapley": ratio_game.shapley,
     "Banzhaf": ratio_game.banzhaf,
-    "LIME, bandwidth 0.25": ratio_game.lime,
-    "LIME, no kernel": lambda game: ratio_game.lime(game, np.inf),
+    "LIME (bandwidth 0.25)": ratio_game.lime,
+    "LIME (no kernel)": lambda game: ratio_game.lime(game, np.inf),
 }
 BRUTE: dict[str, Callable[[Floats], Floats]] = {
     "Shapley": enumeration.shapley,
     "Banzhaf": enumeration.banzhaf,
-    "LIME, bandwidth 0.25": lambda values: enumeration.lime(values)[1],
-    "LIME, no kernel": lambda values: enumeration.lime(values, np.inf)[1],
+    "LIME (bandwidth 0.25)": lambda values: enumeration.lime(values)[1],
+    "LIME (no kernel)": lambda values: enumeration.lime(values, np.inf)[1],
 }
 
 
@@ -72,8 +72,8 @@ def exact_shapley(run: LabRun) -> None:
     rng = np.random.default_rng(run.seed)
     model = in_float64(load_token_model("zoo:one-layer"))
     run.say(
-        "zoo:one-layer, six heads, in float64. The explained number is the logit of the answer. An absent "
-        "word is replaced by the unknown-word token."
+        "The model is zoo:one-layer, which has six heads, in float64. The explained output is the logit of "
+        "the answer. An absent word is replaced by the unknown-word token."
     )
     one_sentence(run, model)
     against_brute_force(run, model, rng)
@@ -122,14 +122,14 @@ def one_sentence(run: LabRun, model: TokenModel) -> None:
     names = [x.word_text(word) for word in range(len(x.word_spans))]
     results = {name: solved(model, x, target, solve) for name, solve in EXACT.items()}
     rows = [[word, *(values[j] for values in results.values())] for j, word in enumerate(names)]
-    run.table(f"“{SENTENCE}”, towards positive", ["word", *results], rows)
+    run.table(f"Exact scores of the words of “{SENTENCE}” for the label positive", ["word", *results], rows)
     groups = [
         BarGroup(word, [float(values[j]) for values in results.values()]) for j, word in enumerate(names)
     ]
     run.figure(
         "sentence",
-        Bars(groups, list(results), "score towards positive (logit)", "Four exact explanations"),
-        "Exact scores of every word, side by side.",
+        Bars(groups, list(results), "score for the label positive (logit)", "Four exact explanations"),
+        "Exact scores of every word by four methods.",
     )
 
 
@@ -152,23 +152,25 @@ def against_brute_force(run: LabRun, model: TokenModel, rng: np.random.Generator
         total = float(solved(model, x, target, ratio_game.shapley).sum())
         whole.append(abs(total - (values[-1] - values[0])) / max(abs(total), 1.0))
     run.table(
-        "Largest error compared with all subsets, relative to the largest score",
+        "Largest difference between quadrature and all subsets, relative to the largest score",
         ["explanation", "mean over texts", "worst text"],
         [[name, np.mean(result), max(result)] for name, result in errors.items()],
     )
     for name, result in errors.items():
         value, span = mean_of(result, POSITIVE)
         run.claim(
-            f"{name}: the quadrature equals the sum over all subsets of the words.",
+            f"{name}: the quadrature gives the same scores as the calculation over all subsets of the words "
+            "(number: largest relative difference, mean over texts).",
             value=value,
             interval=span,
             holds=bool(max(result) < 1e-8 and min(apart) > 1e-6),
             against=float(np.mean(apart)),
-            control="Banzhaf instead of Shapley",
+            control="difference between Banzhaf and Shapley values",
         )
     value, span = mean_of(whole, POSITIVE)
     run.claim(
-        "Exact Shapley values sum to the total change by all words.",
+        "The exact Shapley values sum to the difference between the logit with all words and the logit "
+        "without words (number: relative error).",
         value=value,
         interval=span,
         holds=bool(max(whole) < 1e-10),
@@ -214,15 +216,16 @@ def against_sampling(run: LabRun, model: TokenModel, rng: np.random.Generator) -
             result = sampled(model, x, target, budgets[0], rng)
             covered[i, r] = held(of_words(result.scores, x), of_words(result.stderr, x), truth)
     run.table(
-        f"Shapley values of {count} texts of {words.start} to {words.stop - 1} words: error",
-        ["rows of the model", "KernelSHAP as published", "heedful's kernel-shap"],
+        f"Mean relative error of the Shapley values of {count} texts with {words.start} to {words.stop - 1} "
+        "words",
+        ["model inputs", "published KernelSHAP", "heedful's kernel-shap"],
         [[rows, plain[:, b].mean(), ours[:, b].mean()] for b, rows in enumerate(budgets)]
-        + [["none: by quadrature", 0.0, 0.0]],
+        + [["none (quadrature)", 0.0, 0.0]],
     )
     run.say(
-        f"The exact values of such a text took {np.mean(seconds):.2g} seconds and no model input. With "
-        f"{budgets[0]} model inputs, heedful's kernel-shap was run {again} more times on each text. How "
-        "often do its intervals contain the exact value?"
+        f"The exact values of such a text took {np.mean(seconds):.2g} seconds and needed no model input. To "
+        f"test how often the intervals contain the exact value, heedful's kernel-shap was run {again} more "
+        f"times on each text, with {budgets[0]} model inputs."
     )
     sampling_claims(run, budgets, plain, ours, covered.ravel())
 
@@ -246,44 +249,47 @@ def sampling_claims(
     """Errors (texts, budgets) of both estimators; covered (runs,): the share of ours whose intervals held."""
     value, span = mean_of([np.polyfit(np.log(budgets), np.log(row), 1)[0] for row in plain])
     run.claim(
-        "The error of KernelSHAP as published falls with the square root of the number of model inputs.",
+        "The error of the published KernelSHAP falls with the square root of the number of model inputs "
+        "(number: slope of the logarithms).",
         value=value,
         interval=span,
         against=-0.5,
-        control="the root",
+        control="slope of the square root",
         holds=abs(value + 0.5) < 0.15 and span[0] > -0.8 and span[1] < -0.2,
     )
     value, span = mean_of(np.log(plain[:, 0]))
     run.claim(
-        "With a few hundred model inputs it is still wrong by some per cent.",
+        "With a few hundred model inputs, the relative error of the published KernelSHAP is still above one "
+        "per cent (number: geometric mean over texts).",
         value=np.exp(value),
         interval=(np.exp(span[0]), np.exp(span[1])),
         holds=bool(span[0] > np.log(0.01)),
         against=0.0,
-        control="exact",
+        control="error of the exact values",
     )
     value, span = mean_of(np.log(plain / ours).mean(1))
     run.claim(
-        "With as many model inputs, heedful's kernel-shap is closer to the exact values.",
+        "With the same number of model inputs, heedful's kernel-shap is closer to the exact values than the "
+        "published KernelSHAP (number: ratio of the errors, geometric mean).",
         value=np.exp(value),
         interval=(np.exp(span[0]), np.exp(span[1])),
         holds=span[0] > 0,
         against=1.0,
-        control="as near",
+        control="ratio for equal errors",
     )
     value, span = mean_of(covered, UNIT)  # words of one run are not independent; runs are
     run.claim(
-        "Its 95 % intervals contain the exact value for about as many words as they should: over 90 and "
-        "under 99 %.",
+        "The 95 % intervals of heedful's kernel-shap contain the exact value about as often as they should: "
+        "for over 90 and under 99 % of the words.",
         value=value,
         interval=span,
         holds=span[0] > 0.9 and span[1] < 0.99,
         against=0.95,
-        control="promised",
+        control="nominal share",
     )
     lines = [
         Curve(name, [(float(rows), float(result[:, b].mean())) for b, rows in enumerate(budgets)])
-        for name, result in {"KernelSHAP as published": plain, "heedful's kernel-shap": ours}.items()
+        for name, result in {"published KernelSHAP": plain, "heedful's kernel-shap": ours}.items()
     ]
     run.figure(
         "convergence",

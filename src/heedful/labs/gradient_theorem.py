@@ -47,7 +47,7 @@ from heedful.stats.intervals import mean_of
 ROUNDING = 1e-12  # of the gradient's size: float64
 HEADS = (1, 2, 6)
 TOKENS = 24
-SHOWN = {"published": "published", "with the query's path": "ours"}
+SHOWN = {"published formula": "published", "with the term for the query": "ours"}
 
 
 @dataclass(frozen=True)
@@ -204,8 +204,11 @@ def trained(count: int, seed: int) -> list[GradientCase]:
 def gradient_theorem(run: LabRun) -> None:
     draws, texts = (10, 50) if run.fast else (100, 400)
     run.say(
-        "Random models with one, two and six heads, and the trained zoo:one-layer on film reviews, in "
-        "float64. The reference is autograd. Errors are relative to the largest row of the gradient."
+        "The models are random classifiers with one, two and six heads, and the trained zoo:one-layer on "
+        "film reviews, all in float64. The published formula of the gradient has two terms: one for the "
+        "value and one for the key of each token. Our formula adds a third term for the class token, "
+        "because its embedding is also the query. Both formulas are compared with autograd. The gradient "
+        "has one row per token; the error of a row is divided by the norm of the largest row."
     )
     groups = {}
     for k in HEADS:
@@ -218,26 +221,13 @@ def gradient_theorem(run: LabRun) -> None:
 
 def closed_form(run: LabRun, groups: dict[str, list[GradientCase]]) -> None:
     """Which rows each formula gets right."""
-    run.table(
-        "Error of each formula compared with autograd, mean over texts",
-        ["model", "published, class token", "published, other rows", "three lines, all rows", "texts"],
-        [
-            [
-                name,
-                np.mean([case.published[0] for case in cases]),
-                np.mean([case.published[1:].max() for case in cases]),
-                np.mean([case.ours.max() for case in cases]),
-                len(cases),
-            ]
-            for name, cases in groups.items()
-        ],
-    )
+    _error_table(run, groups)
     every = [case for cases in groups.values() for case in cases]
     ours = [max(case.ours.max(), case.library.max()) for case in every]
     value, span = mean_of(ours)
     run.claim(
-        "With the path through the query, the closed form equals autograd's gradient in every row, for "
-        "any number of heads.",
+        "With the term for the query, the closed form equals the gradient from autograd for every token "
+        "and any number of heads (value: relative error).",
         value=value,
         interval=span,
         holds=bool(max(ours) < ROUNDING),
@@ -245,17 +235,18 @@ def closed_form(run: LabRun, groups: dict[str, list[GradientCase]]) -> None:
     first, others = [case.published[0] for case in every], [case.published[1:].max() for case in every]
     value, span = mean_of(first)
     run.claim(
-        "Without this path, only the class token's row is wrong.",
+        "Without this term, the gradient is wrong for the class token, and only for it (value: relative "
+        "error).",
         value=value,
         interval=span,
         against=float(np.mean(others)),
-        control="other rows",
+        control="largest error of the other tokens, mean over texts",
         holds=bool(min(first) > 1e3 * ROUNDING and span[0] > 0.01 and max(others) < ROUNDING),
     )
     constant = [case.constant.max() for case in every]
     value, span = mean_of(constant)
     run.claim(
-        "The published theorem is the gradient of a model whose query is a constant.",
+        "The published formula is the gradient of a model whose query is a constant (value: relative error).",
         value=value,
         interval=span,
         holds=bool(max(constant) < ROUNDING),
@@ -267,11 +258,35 @@ def closed_form(run: LabRun, groups: dict[str, list[GradientCase]]) -> None:
         Curves(
             lines,
             "token (0 is the class token)",
-            "digits that agree",
+            "number of digits that agree",
             "Agreement with autograd",
             better="high",
         ),
-        "Digits to which each row of the gradient agrees with autograd, six random heads, mean over models.",
+        "Number of digits to which each formula agrees with autograd, token by token (random models with six "
+        "heads, mean over models).",
+    )
+
+
+def _error_table(run: LabRun, groups: dict[str, list[GradientCase]]) -> None:
+    run.table(
+        "Error of each formula compared with autograd: the largest error of the tokens, mean over texts",
+        [
+            "model",
+            "published formula: class token",
+            "published formula: other tokens",
+            "our formula: all tokens",
+            "texts",
+        ],
+        [
+            [
+                name,
+                np.mean([case.published[0] for case in cases]),
+                np.mean([case.published[1:].max() for case in cases]),
+                np.mean([case.ours.max() for case in cases]),
+                len(cases),
+            ]
+            for name, cases in groups.items()
+        ],
     )
 
 
@@ -292,29 +307,32 @@ def completeness(run: LabRun, groups: dict[str, list[GradientCase]]) -> None:
     ]
     value, span = mean_of(left)
     run.claim(
-        "The sum of gradient x input differs from the logit by twice the attention covariance of score "
-        "and value, and by once this covariance if the query is a constant.",
+        "The sum of gradient x input minus the logit equals twice the covariance of score and value under "
+        "the attention weights. If the query is a constant, it equals this covariance once (value: "
+        "relative error).",
         value=value,
         interval=span,
         against=float(np.mean(gaps)),
-        control="the gap itself",
+        control="relative size of the difference itself",
         holds=max(left) < 1e-10 and float(np.mean(gaps)) > 1e-3,
     )
     alone = [abs(case.values_alone - case.f) / case.size for case in every]
     value, span = mean_of(alone)
     run.claim(
-        "Attention times value, without the gradient of attention, sums to the logit.",
+        "Attention times value, without the gradient of attention, sums to the logit (value: relative "
+        "error).",
         value=value,
         interval=span,
         against=float(np.mean(gaps)),
-        control="gradient x input",
+        control="relative error of gradient x input",
         holds=max(alone) < 1e-10,
     )
     real = groups["zoo:one-layer"]
     share = [abs(2 * case.covariance) / abs(case.f) for case in real]
     value, span = mean_of(np.log10(share))
     run.claim(
-        "On the trained model the gap is large: at least a tenth of the logit, in the geometric mean.",
+        "On the trained model, the sum of gradient x input is far from the logit: in the geometric mean over "
+        "texts, it differs by at least a tenth of the logit (value: share of the logit).",
         value=10**value,
         interval=(10 ** span[0], 10 ** span[1]),
         holds=span[0] > -1,
@@ -328,6 +346,12 @@ def completeness(run: LabRun, groups: dict[str, list[GradientCase]]) -> None:
     ]
     run.figure(
         "gap",
-        Scatter(series, "2 Cov(score, u), relative", "gradient x input minus f, relative", "The gap"),
-        "The completeness gap of gradient x input against twice the attention covariance: one line.",
+        Scatter(
+            series,
+            "twice the covariance of score and value, relative",
+            "gradient x input minus logit, relative",
+            "Gradient x input does not sum to the logit",
+        ),
+        "The sum of gradient x input minus the logit, by twice the covariance of score and value under the "
+        "attention weights. All points are on one line.",
     )

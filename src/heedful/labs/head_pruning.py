@@ -47,6 +47,7 @@ NEGLIGIBLE_NATS = 0.02  # nats: a head worth less, either way, is worth next to 
 MAX_LOSS_NATS = 0.1  # nats that a pruned model may lose
 RECALLED = 0.012  # accuracy gained without one head, MRPC, Kovaleva et al. 2019: from memory, not checked
 GONE = "zero"  # how a head that is pruned is disabled: it adds nothing
+HOW = {"uniform": "making its attention uniform", "zero": "setting its output to zero"}
 
 
 @dataclass(frozen=True)
@@ -116,9 +117,9 @@ def head_pruning(run: LabRun) -> None:
     some = [kept[i] for i in np.random.default_rng(run.seed).permutation(len(kept))]
     model = load_token_model("zoo:sentiment")
     run.say(
-        f"zoo:sentiment on {sizes.texts} film sentences that no embedded model was trained on. A head is "
-        f"switched off by {' or by '.join(sizes.hows)} attention. Gains are in nats of the true label's "
-        "log-probability."
+        f"The model is zoo:sentiment, tested on {sizes.texts} film sentences that it was not trained on. A "
+        f"head is switched off by {' or by '.join(HOW[how] for how in sizes.hows)}. The gain of a head is "
+        "the change of the true label's log-probability (in nats) when this head is switched off."
     )
     for how in sizes.hows:
         names, sure, right = gains(run, model, some[: sizes.texts], how)
@@ -134,22 +135,23 @@ def told(run: LabRun, how: str, names: list[str], sure: Floats, right: Floats) -
     band, points = max_t(sure, run.seed), max_t(right, run.seed)
     order = np.argsort(-band.mean)
     run.table(
-        f"Gain of the true label without each head, by {how} attention; simultaneous intervals",
-        ["layer.head", "log-probability", "low", "high", "accuracy", "low", "high"],
+        f"Gain without each head, switched off by {HOW[how]}; simultaneous 95 % intervals",
+        ["layer.head", "gain of log-probability", "low", "high", "gain of accuracy", "low", "high"],
         [[names[h], *(part[h] for b in (band, points) for part in (b.mean, b.low, b.high))] for h in order],
     )
     better = [names[h] for h in order if band.low[h] > 0]
     alone = sum(mean_of(sure[:, h])[1][0] > 0 for h in order)
     run.say(
-        f"Better without the head, corrected for the number of heads: {', '.join(better) or 'none'} of "
-        f"{len(names)}. Without this correction: {alone}."
+        "Heads without which the model is significantly better, after correction for testing "
+        f"{len(names)} heads: {', '.join(better) or 'none'}. Without this correction, their number would "
+        f"be {alone}."
     )
     lines = [Line(names[h], *(float(part[h]) for part in (band.mean, band.low, band.high))) for h in order]
     run.figure(
         f"heads-{how}",
-        Forest(lines, "gain of log-probability without the head, nats", f"Gain without each head, {how}"),
-        f"Gain without each head ({how} attention), simultaneous 95 % intervals."
-        " Above zero: the model is better without it.",
+        Forest(lines, "gain of log-probability without the head, nats", f"Gain without each head ({how})"),
+        f"Gain when each head is switched off by {HOW[how]}, with simultaneous 95 % intervals. Above zero, "
+        "the model is better without the head.",
     )
 
 
@@ -158,26 +160,30 @@ def luck(run: LabRun, sure: Floats, groups: tuple[int, ...]) -> None:
     arrays = {group: chosen_elsewhere(sure, group) for group in groups}
     apparent, left = arrays[groups[0]]
     run.claim(
-        "If few texts choose the best removal, most of its gain is luck: on as many other texts less than "
-        "half of it remains.",
+        "If the best head to remove is chosen on few texts, most of the gain is luck: on as many other "
+        "texts, less than half of the gain remains (value: remaining share).",
         value=float(left.mean() / apparent.mean()),
         interval=bootstrap_ratio(left, apparent, run.seed),
         holds=bootstrap_ratio(left, apparent, run.seed)[1] < 0.5,
         against=1.0,
-        control="nothing of it luck",
+        control="share if none of the gain were luck",
     )
     lines = []
-    for at, name in enumerate(("on the texts that chose", "on as many others")):
+    for at, name in enumerate(("on the texts used for the choice", "on as many other texts")):
         spans = {group: mean_of(parts[at]) for group, parts in arrays.items()}
         lows, highs = ([span[side] for _, span in spans.values()] for side in (0, 1))
         lines.append(Curve(name, [(float(g), value) for g, (value, _) in spans.items()], lows, highs))
     run.figure(
         "luck",
         Curves(
-            lines, "texts that choose", "gain of log-probability, nats", "Gain of the best removal", log="x"
+            lines,
+            "texts used for the choice",
+            "gain of log-probability, nats",
+            "Gain of the best removal",
+            log="x",
         ),
-        f"Gain of the head that looks most harmful, by how many texts choose it (first: {groups[0]}). Bands:"
-        " 95 % over pairs of groups.",
+        "Gain without the head that seems most harmful, by the number of texts used to choose it (the "
+        f"smallest number is {groups[0]}). Bands: 95 % intervals over pairs of groups.",
     )
 
 
@@ -186,31 +192,32 @@ def helps(run: LabRun, sure: Floats, right: Floats) -> None:
     apparent, left = crossed(sure)
     value, span = mean_of(left)
     run.claim(
-        "Chosen on one half of all texts and measured on the other half (and vice versa), the best "
-        "removal changes the log-probability by less than a fiftieth of a nat.",
+        "If the best head to remove is chosen on one half of the texts and measured on the other half "
+        "(and vice versa), its removal changes the log-probability by less than a fiftieth of a nat.",
         value=value,
         interval=span,
         holds=span[0] > -NEGLIGIBLE_NATS and span[1] < NEGLIGIBLE_NATS,
         against=apparent,
-        control="on the half that chose it",
+        control="gain on the half used for the choice",
     )
     seemed, points = crossed(right)
     share, reach = mean_of(points)
     run.table(
-        "The best removal, in points of accuracy",
-        ["what", "points", "low", "high"],
+        "Accuracy gained by the best removal, in points",
+        ["where", "points", "low", "high"],
         [
-            ["Kovaleva et al. 2019, MRPC, best head (from memory)", 100 * RECALLED, None, None],
-            ["here, on the half that chose", 100 * seemed, None, None],
+            ["in Kovaleva et al. 2019, on MRPC, best head (quoted from memory)", 100 * RECALLED, None, None],
+            ["here, on the half used for the choice", 100 * seemed, None, None],
             ["here, on the other half", 100 * share, 100 * reach[0], 100 * reach[1]],
         ],
     )
-    verdict = "helps" if span[0] > 0 else "hurts" if span[1] < 0 else "has no significant effect"
+    verdict = "raises" if span[0] > 0 else "lowers" if span[1] < 0 else "has no significant effect on"
     beside = "lies above" if reach[1] < RECALLED else "lies below" if reach[0] > RECALLED else "lies within"
     run.say(
-        f"On texts that did not choose it, the best removal {verdict} (log-probability). The published "
-        f"gain (from memory; another model and task) {beside} the interval found here. It is for the best "
-        "of many heads; how much of it remains on other texts is not known."
+        f"On texts that were not used for the choice, the best removal {verdict} the log-probability. The "
+        "published gain of accuracy (quoted from memory, for another model and another task) "
+        f"{beside} the interval measured here. It is the gain for the best of many heads. How much of it "
+        "would remain on other texts is not known."
     )
 
 
@@ -250,11 +257,11 @@ def pruning(run: LabRun, model: TokenModel, some: list[Review], sizes: PruningSi
     rows = [
         [what, who, *_flat(values)]
         for what, loss in (("a quarter", few), ("three quarters", most))
-        for who, values in (("chosen", loss[:, 0]), ("at random", loss[:, 1:].mean(1)))
+        for who, values in (("chosen one by one", loss[:, 0]), ("random", loss[:, 1:].mean(1)))
     ]
     run.table(
-        f"Loss of log-probability on {len(fresh)} fresh texts; random: mean of {sizes.draws} sets",
-        ["heads gone", "which", "loss", "low", "high"],
+        f"Loss of log-probability (nats) on {len(fresh)} new texts; random heads: mean of {sizes.draws} sets",
+        ["heads removed", "which heads", "loss", "low", "high"],
         rows,
     )
     spared(run, few, most)
@@ -265,22 +272,24 @@ def spared(run: LabRun, few: Floats, most: Floats) -> None:
     """Losses (texts, 1 + draws) without a quarter and without three quarters: chosen first, then random."""
     (value, span), (chance, wide) = mean_of(few[:, 0]), mean_of(few[:, 1:].mean(1))
     run.claim(
-        "Removing a quarter of the heads costs less than a tenth of a nat, even for random heads.",
+        "Removing a quarter of the heads, chosen or random, lowers the log-probability by less than a tenth "
+        "of a nat.",
         value=value,
         interval=span,
         holds=max(span[1], wide[1]) < MAX_LOSS_NATS,
         against=chance,
-        control="as many heads at random",
+        control="loss without as many random heads",
     )
     value, span = mean_of(most[:, 1:].mean(1) - most[:, 0])
     run.claim(
-        "If three quarters are removed, the choice matters: heads chosen one by one on other texts cost "
-        "less than as many random heads.",
+        "If three quarters of the heads are removed, the choice matters: the loss is smaller without heads "
+        "that were chosen one by one (on other texts) than without as many random heads (value: difference "
+        "of the losses).",
         value=value,
         interval=span,
         holds=span[0] > 0,
         against=float(most[:, 1:].mean()),
-        control="loss without heads at random",
+        control="loss without random heads",
     )
 
 
@@ -293,8 +302,8 @@ def drawn(run: LabRun, found: Pruning) -> None:
         "pruning",
         Curves(
             [
-                Curve("missed least first", [(float(s.gone), s.drop) for s in steps], lows, highs),
-                Curve("by importance alone", single),
+                Curve("chosen one by one", [(float(s.gone), s.drop) for s in steps], lows, highs),
+                Curve("by importance", single),
                 Curve("random", [(float(s.gone), found.base - s.random) for s in steps]),
             ],
             "heads removed",
@@ -302,8 +311,8 @@ def drawn(run: LabRun, found: Pruning) -> None:
             "Pruning curve",
             better="low",
         ),
-        "Loss on texts that did not choose the heads; band: 95 % over texts. Importance alone: measured "
-        "once per head with all others present.",
+        "Loss on texts that were not used to choose the heads. Band: 95 % interval over texts. 'By "
+        "importance': the importance of each head is measured only once, with all other heads present.",
     )
 
 

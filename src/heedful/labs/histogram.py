@@ -54,7 +54,7 @@ SOLVED_ACCURACY = 0.99  # held-out accuracy that counts as solved
 SHAKE, RATE = 1e-3, 1e-3  # noise and rate of the paper's test that the minima are minima
 EARLY = 16  # the control of that test is the model after a sixteenth of its training
 MAX_MOVED_RATIO = 1 / 3  # of what the control moves
-OPTIMISERS = {"plain descent": torch.optim.SGD, "Adam": torch.optim.Adam}
+OPTIMISERS = {"plain gradient descent": torch.optim.SGD, "Adam": torch.optim.Adam}
 
 
 @dataclass(frozen=True)
@@ -123,10 +123,11 @@ def histogram(run: LabRun) -> None:
     rng = torch.Generator().manual_seed(run.seed)
     x, test = sequences(sizes.config, sizes.drawn, rng)
     run.say(
-        f"Sequences of {sizes.config.length} letters out of {sizes.config.letters}. Task: for every "
-        f"position, how often does its letter occur? {len(x)} sequences for training, {len(test)} others "
-        "for testing, all different. Attention reads only letters (semantic model) or only positions "
-        "(positional model). Values read both."
+        f"The inputs are sequences of {sizes.config.length} letters from an alphabet of "
+        f"{sizes.config.letters}. The task: for every position, how often does its letter occur in the "
+        f"sequence? There are {len(x)} sequences for training and {len(test)} for testing, all different. "
+        "In the semantic model attention reads only the letters, in the positional model only the "
+        "positions. The values, of which attention takes the weighted mean, contain both."
     )
     models = {k: [solved(run, k, i, sizes, x, test) for i in range(sizes.runs)] for k in KINDS}
     accuracy(run, models)
@@ -141,12 +142,16 @@ def accuracy(run: LabRun, models: dict[str, list[Trained]]) -> None:
         for kind, every in models.items()
         for i, one in enumerate(every)
     ]
-    run.table("Held-out accuracy", ["attention", "run", "accuracy", "low", "high", "random starts"], rows)
+    run.table(
+        "Accuracy on test sequences",
+        ["model", "run", "accuracy", "low", "high", "random starts needed"],
+        rows,
+    )
     for kind, every in models.items():
         worst = min(every, key=lambda one: one.right.mean())
         value, span = mean_of(worst.right, UNIT)
         run.claim(
-            f"The {kind} model counts correctly at 99 % of the positions or more, in its worst run.",
+            f"Even in its worst run, the {kind} model counts correctly at more than 99 % of the positions.",
             value=value,
             interval=span,
             holds=span[0] > SOLVED_ACCURACY,
@@ -156,14 +161,14 @@ def accuracy(run: LabRun, models: dict[str, list[Trained]]) -> None:
         Curves(
             [Curve(k, every[0].curve) for k, every in models.items()],
             "epochs",
-            "share of places counted wrong",
+            "share of positions counted wrong",
             "Learning curves",
             log="y",
             better="low",
         ),
-        "Held-out error during training. The paper trains for 200 epochs. Here Q and K start with small "
-        "values, which makes training short; with peaked attention at the start, the semantic model is "
-        "slow.",
+        "Error on test sequences during training. The paper trains for 200 epochs. Here the query and key "
+        "matrices start with small values, which makes training shorter: if attention is peaked at the "
+        "start, the semantic model learns slowly.",
     )
 
 
@@ -174,31 +179,34 @@ def looking(run: LabRun, models: dict[str, list[Trained]], test: Tensor, rng: to
         runs = [one.model for one in models[kind]]
         bound[kind] = [spread(m, some) for m in runs], [moved(m, some, rng) for m in runs]
     run.claim(
-        "Positional attention is the same for all sequences: no weight changes.",
+        "Positional attention is the same for all sequences (value: largest variance of an attention weight "
+        "over sequences).",
         value=max(bound["positional"][0]),
         exact=True,
         holds=max(bound["positional"][0]) == 0.0,
         against=min(bound["semantic"][0]),
-        control="semantic attention",
+        control="the same for semantic attention",
     )
     run.claim(
-        "Semantic attention follows the letters: a permuted sequence has permuted attention, up to rounding.",
+        "Semantic attention follows the letters: if a sequence is permuted, its attention is permuted in the "
+        "same way, up to rounding (value: largest difference of an attention weight).",
         value=max(bound["semantic"][1]),
         exact=True,
         holds=max(bound["semantic"][1]) < 1e-5,
         against=min(bound["positional"][1]),
-        control="positional attention",
+        control="the same for positional attention",
     )
     least = min((on_copies(one.model, some) for one in models["semantic"]), key=lambda values: values.mean())
     value, span = mean_of(least)
     control = np.mean([on_copies(one.model, some).mean() for one in models["positional"]])
     run.claim(
-        "Semantic attention gives another copy of the letter more than a uniform share, in its worst run.",
+        "Even in its worst run, semantic attention gives another copy of the letter more than a uniform "
+        "share (value: attention on a copy, divided by the uniform share).",
         value=value,
         interval=span,
         holds=span[0] > 1.2,
         against=float(control),
-        control="positional attention",
+        control="the same for positional attention",
     )
     panels = []
     for kind in KINDS:
@@ -209,7 +217,8 @@ def looking(run: LabRun, models: dict[str, list[Trained]], test: Tensor, rng: to
     run.figure(
         "attention",
         Heat(panels, "Attention maps of both models on the same three sequences", columns=3),
-        "Attention of both models on the same three sequences, query by row. Above, one map three times.",
+        "Attention of both models on the same three sequences, one query per row. The upper three maps, of "
+        "the positional model, are identical.",
     )
 
 
@@ -220,17 +229,28 @@ def staying(run: LabRun, models: dict[str, Trained], sizes: HistogramSizes, x: T
     for name, optimiser in OPTIMISERS.items():
         for kind, one in models.items():
             for when, model in (("early", one.early), ("solved", one.model)):
-                run.progress(len(moved), 8, f"the {kind} model without its bounds")
+                run.progress(len(moved), 8, f"further training of the {kind} model")
                 free = further(
                     model, x, sizes.recipe.batch, partial(optimiser, lr=RATE), sizes.further, SHAKE, run.seed
                 )
                 (before, old), (after, new) = answers(model, some), answers(free, some)
                 gone = moved[name, kind, when] = apart(old, new)
-                rows.append([name, kind, when, *(float(r.double().mean()) for r in (before, after))])
+                stage = {"early": "early in training", "solved": "trained"}[when]
+                rows.append([name, kind, stage, *(float(r.double().mean()) for r in (before, after))])
                 rows[-1] += _flat(mean_of(gone, UNIT))
     run.table(
-        f"Attention may read both; noise {SHAKE:g}, then {sizes.further} steps with learning rate {RATE:g}",
-        ["by", "started from", "taken", "accuracy before", "after", "attention moved", "low", "high"],
+        f"Further training with attention that may read both letters and positions (noise {SHAKE:g}, then "
+        f"{sizes.further} steps with learning rate {RATE:g})",
+        [
+            "optimiser",
+            "model",
+            "stage",
+            "accuracy before",
+            "accuracy after",
+            "change of attention",
+            "low",
+            "high",
+        ],
         rows,
     )
     stays(run, moved)
@@ -248,24 +268,29 @@ def stays(run: LabRun, moved: dict[tuple[str, str, str], Floats]) -> None:
     ]
     low, high = max(spans, key=lambda span: span[1])
     run.claim(
-        "If attention may read both and training continues with Adam, a model that counts correctly keeps "
-        "its attention: it changes less than a third as much as the same model from early in its training.",
+        "If attention may read both letters and positions and training continues with Adam, the attention "
+        "of a trained model changes less than a third as much as the attention of the same model early in "
+        "its training (value: ratio of the two changes).",
         value=float(ratios["Adam"]),
         interval=(low, high),
         holds=high < MAX_MOVED_RATIO,
-        against=float(ratios["plain descent"]),
-        control="the same ratio by plain descent",
+        against=float(ratios["plain gradient descent"]),
+        control="the same ratio with plain gradient descent",
     )
     blind = (
-        "With so few steps, plain gradient descent at the paper's rate does not change the early model "
-        "much more than the trained one. So by itself it would not show that attention stays."
-        if ratios["plain descent"] > MAX_MOVED_RATIO
-        else "Plain gradient descent at the paper's rate also separates the early model from the trained one."
+        "With so few steps of plain gradient descent at the paper's learning rate, even the early model "
+        "changes little: less than three times as much as the trained model. So plain gradient descent "
+        "alone would not show that the trained model keeps its attention."
+        if ratios["plain gradient descent"] > MAX_MOVED_RATIO
+        else "Plain gradient descent at the paper's learning rate also separates the early model from the "
+        "trained model."
     )
     run.say(
-        f"The ratio is for the kind of model that changes more; intervals are over sequences. {blind} The "
-        "paper continues for 100 epochs. So the models do not stay because of their restrictions. It is "
-        "not shown that no optimiser could leave these solutions."
+        "The change of attention is the total variation distance between attention before and after. The "
+        "ratio in the claim is that of the model, positional or semantic, for which it is larger; its "
+        f"interval is over sequences. {blind} The paper continues for 100 epochs. The claim shows that "
+        "trained models keep their attention even without the restriction on what attention may read. It "
+        "does not show that no optimiser could leave these solutions."
     )
 
 

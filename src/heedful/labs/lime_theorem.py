@@ -55,9 +55,13 @@ def lime_theorem(run: LabRun) -> None:
     trained = heedful.load("zoo:one-layer")
     texts = documents(count, d, np.random.default_rng(run.seed))
     run.say(
-        f"{count} texts of {d} different words from film reviews. Three models of one architecture: "
-        "'diffuse' has random weights, 'peaked' the same weights with scores multiplied by eight, "
-        "'trained' is zoo:one-layer. The explained number is the logit of each model's answer."
+        "LIME replaces random words by UNK. Its limit is the coefficient of a word that it would give with "
+        "infinitely many samples; here the limit is computed exactly. The published formula for it is 3/2 "
+        "times (alpha v - alpha_h v_h): attention times value of the word, minus the same for UNK. The "
+        f"centred formula is our correction. The inputs are {count} texts of {d} different words from film "
+        "reviews. Three models have the same architecture: 'diffuse' has random weights, 'peaked' has the "
+        "same weights with attention scores multiplied by eight, and 'trained' is zoo:one-layer. The "
+        "explained number is the logit of each model's answer."
     )
     cases = {
         "diffuse": [case(fresh(trained, run.seed + i, 1.0), text) for i, text in enumerate(texts)],
@@ -78,12 +82,13 @@ def equal_attention(run: LabRun, uniform: OneLayerCase) -> None:
     exact, plain = uniform.exact(), uniform.mean(lime_first_order.plain)
     off = error(plain, exact)
     run.claim(
-        "If all words get the same attention, the constant is 1: alpha v - alpha_h v_h is the limit.",
+        "If all words get the same attention, the constant is 1 and not 3/2: the limit is alpha v - alpha_h "
+        "v_h (value: relative error).",
         value=off,
         exact=True,
         holds=off < 1e-6 < 0.4 < error(1.5 * plain, exact),  # 1e-6: the model is float32
         against=error(1.5 * plain, exact),
-        control="with the published 3/2",
+        control="relative error with the published constant 3/2",
     )
 
 
@@ -111,19 +116,20 @@ def several_runs(run: LabRun, firsts: dict[str, OneLayerCase], rows: int) -> Non
                 f"LIME on the {name} model",
                 marks=["exact limit", *made],
             ),
-            f"{SHOWN_RUNS} runs of LIME with {rows} samples ({name} model), the ten words of the largest"
-            " exact coefficients, and what three formulas say.",
+            f"{SHOWN_RUNS} runs of LIME with {rows} samples ({name} model), for the ten words with the "
+            "largest exact coefficients. The marks show the exact limit and the values of the two formulas.",
         )
         kept = ridge(len(exact), rows)
         gap, span = farthest(draws, kept * exact)
         run.claim(
-            f"On the {name} model {RUNS} LIME runs agree with the exact limit: the simultaneous 99.9 % "
-            "intervals of all words contain it.",
+            f"On the {name} model, {RUNS} runs of LIME agree with the exact limit: the simultaneous 99.9 % "
+            "intervals of all words contain it (value: difference for the word that differs most "
+            "significantly).",
             value=gap,
             interval=span,
             holds=span[0] <= 0 <= span[1],
             against=farthest(draws, kept * made["published"])[0],
-            control="farthest word from the published formula",
+            control="such a difference from the published formula",
         )
 
 
@@ -160,15 +166,23 @@ def formulas(run: LabRun, cases: dict[str, list[OneLayerCase]]) -> None:
         errors[name]["constant"] = constants
         rows.append([name, *(float(np.median(errors[name][k])) for k in FORMULAS), *spread(constants)])
     run.table(
-        "Relative error of the formulas, and the constant that fits best (median, least, most)",
-        ["model", "published", "centred", "constant", "least", "most"],
+        "Median relative error of both formulas, and the constant that fits the exact limit best",
+        [
+            "model",
+            "error of the published formula",
+            "error of the centred formula",
+            "best constant (median)",
+            "smallest",
+            "largest",
+        ],
         rows,
     )
     run.say(
-        "The published formula is for attention that is spread over many words. There it is wrong by "
-        "about a half: its constant should be 1, and a term of the same order is missing, because values "
-        "must be centred on the average value. In models that attend to few words, the best constant "
-        "differs between texts. So a figure of one text can make any constant look right."
+        "The published formula is meant for attention that is spread over many words. Even there its "
+        "relative error is about a half. Its constant should be 1, and a term of the same order of "
+        "magnitude is missing: the average value must be subtracted from each value. In models that attend "
+        "to few words, the best constant differs between texts. So a figure for a single text can make any "
+        "constant look right."
     )
     formula_claims(run, *(errors[name] for name in ("diffuse", "peaked", "trained")))
 
@@ -179,39 +193,40 @@ def formula_claims(
     """Errors (texts,) of each formula, and the constant that fits best, in three models."""
     claim_mean(
         run,
-        "With diffuse attention the published formula misses the limit by more than 30 %.",
+        "With diffuse attention, the published formula misses the limit by more than 30 %.",
         diffuse["published"],
         above=0.3,
         limits=POSITIVE,
         against=diffuse["centred"].mean(),
-        control="centred",
+        control="the centred formula with diffuse attention",
     )
     claim_mean(
         run,
-        "With diffuse attention the centred formula misses it by less than 10 %.",
+        "With diffuse attention, the centred formula misses the limit by less than 10 %.",
         diffuse["centred"],
         below=0.1,
         limits=POSITIVE,
         against=diffuse["published"].mean(),
-        control="published",
+        control="the published formula with diffuse attention",
     )
     claim_mean(
         run,
-        "With peaked attention neither formula works: on average the better of the two misses the limit "
-        "by over 20 %.",
+        "With peaked attention, neither formula is accurate: on average over texts, even the better of the "
+        "two misses the limit by more than 20 %.",
         np.minimum(peaked["published"], peaked["centred"]),
         above=0.2,
         limits=POSITIVE,
         against=diffuse["centred"].mean(),
-        control="centred, diffuse",
+        control="the centred formula with diffuse attention",
     )
     claim_mean(
         run,
-        "No constant fits all models: the best one for the trained model is larger by over 0.1.",
+        "No single constant fits all models: the best constant is larger for the trained model than for the "
+        "diffuse model, by more than 0.1 (value: difference).",
         trained["constant"] - diffuse["constant"],
         above=0.1,
         against=0.0,
-        control="difference of a universal constant",
+        control="difference if one constant fitted both",
     )
 
 
@@ -238,11 +253,12 @@ def sharpening(run: LabRun, trained: Any, texts: list[str]) -> None:
             [Curve(name, result) for name, result in points.items()],
             "largest attention weight of a word",
             "relative error",
-            "Where the formulas hold",
+            "Where the formulas are accurate",
             log="x",
             better="low",
         ),
-        "Relative error of the formulas when the scores of a random model are multiplied.",
+        "Relative error of the formulas when the attention scores of a random model are multiplied by "
+        "growing factors, so that attention becomes more peaked.",
     )
 
 
@@ -254,8 +270,8 @@ def bandwidths(run: LabRun, cases: dict[str, list[OneLayerCase]], uniform: OneLa
         swept[name] = [one.mean(sweep) for one in some]  # each (bandwidths, d)
     counts = {name: [len(sign_changes(each)) for each in some] for name, some in swept.items()}
     run.table(
-        "Words whose coefficient changes sign with the bandwidth, per text",
-        ["model", "mean", "least", "most"],
+        "Number of words per text whose coefficient changes its sign with the bandwidth of LIME",
+        ["model", "mean", "smallest", "largest"],
         [[name, float(np.mean(each)), min(each), max(each)] for name, each in counts.items()],
     )
     most = int(np.argmax(counts["diffuse"]))
@@ -265,24 +281,25 @@ def bandwidths(run: LabRun, cases: dict[str, list[OneLayerCase]], uniform: OneLa
         "bandwidth",
         Curves(
             [Curve(x.word_text(j), list(zip(BANDWIDTHS, shown[:, j].tolist(), strict=True))) for j in flips],
-            "bandwidth (0.25 is LIME's own)",
+            "bandwidth (LIME's default is 0.25)",
             "exact coefficient",
             "Words whose sign depends on the bandwidth",
             log="x",
         ),
-        "Exact coefficients of the words that change sign most, in one text on an untrained model: no"
-        " sampling, and the result still depends on a setting.",
+        "Exact coefficients of the words that change sign most, for one text and the diffuse model. There "
+        "is no sampling, but the result still depends on a setting.",
     )
     linear = len(sign_changes(uniform.mean(sweep)))
     share, span = mean_of(np.array(counts["diffuse"]) / shown.shape[1], UNIT)
     run.claim(
-        "Even without sampling, the sign of some words depends on the bandwidth (diffuse model; share of "
-        "all words). If f is linear, there are no such words.",
+        "Even without sampling, the sign of some coefficients depends on the bandwidth (diffuse model; "
+        "value: share of such words). With equal attention the model is linear, and there are no such "
+        "words.",
         value=share,
         interval=span,
         holds=share > 0 and linear == 0,
         against=linear,
-        control="words with equal attention, where f is linear",
+        control="number of such words with equal attention",
     )
 
 
@@ -309,15 +326,16 @@ def deletion(run: LabRun, cases: list[OneLayerCase], rows: int) -> None:
         for operator, result in off.items():
             result.append(error(one.sampled(rows, run.seed + number, operator), exact))
     run.say(
-        "The theorem is about replaced words. The lime package, used for the paper's figure, deletes "
-        "words (it uses mask_string only with bow=False). This is another question with another answer."
+        "The theorem is about words that are replaced by UNK. The lime package, which was used for the "
+        "paper's figure, deletes words (it uses mask_string only with bow=False). Deletion is a different "
+        "question and has a different answer."
     )
     claim_mean(
         run,
-        "LIME by deletion is farther from the limit for replacement than LIME by replacement (share of "
-        "that limit).",
+        "LIME with deletion is farther from the limit for replacement than LIME with replacement is "
+        "(value: difference of the relative errors).",
         np.array(off["delete"]) - np.array(off["unk"]),
         above=0.0,
         against=float(np.mean(off["unk"])),
-        control="distance by replacement: sampling alone",
+        control="relative error with replacement, which comes from sampling alone",
     )

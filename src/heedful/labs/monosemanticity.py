@@ -146,10 +146,12 @@ def dictionary(run: LabRun, stored: Any, width: int, sizes: MonosemanticitySizes
 
 def recovered(run: LabRun, measured: list[Measured], sizes: MonosemanticitySizes) -> None:
     run.say(
-        f"A one-layer language model with {4 * sizes.width} ReLU neurons is trained on speeches. SAEs of "
-        f"three widths reconstruct the activations of its MLP from {sizes.k} features per token. How much "
-        "of the MLP's effect on the loss remains when the model uses the reconstruction? Compared with "
-        "zero ablation (the usual standard) and mean ablation (a harder one), on new speeches."
+        f"A one-layer language model with {4 * sizes.width} ReLU neurons is trained on speeches. Sparse "
+        "autoencoders (SAEs) of three widths reconstruct the activations of its MLP from "
+        f"{sizes.k} features per token. 'Loss recovered' is the share of the MLP's effect on the loss that "
+        "remains when the model uses the reconstruction, measured on new speeches. It is 1 for a perfect "
+        "reconstruction, and 0 if the activations are ablated: set to zero (the usual reference) or to "
+        "their mean (a stricter reference)."
     )
     rows = [
         (
@@ -161,11 +163,11 @@ def recovered(run: LabRun, measured: list[Measured], sizes: MonosemanticitySizes
     ]
     columns = (
         "features",
-        "recovered (zero)",
-        "recovered (mean)",
+        "loss recovered (zero ablation)",
+        "loss recovered (mean ablation)",
         "variance explained",
-        "dead",
-        "random, zero",
+        "share of dead features",
+        "random SAE: loss recovered (zero ablation)",
     )
     run.table("Three SAEs of one MLP", columns, rows)
     draw_recovered(run, measured, sizes)
@@ -178,17 +180,18 @@ def draw_recovered(run: LabRun, measured: list[Measured], sizes: Monosemanticity
         shown = [one.figures[f"recovered ({worst})"] for one in measured]
         points = [(float(width), f.value) for width, f in zip(sizes.widths, shown, strict=True)]
         lines.append(
-            Curve(f"against {worst} ablation", points, [f.low for f in shown], [f.high for f in shown])
+            Curve(f"compared with {worst} ablation", points, [f.low for f in shown], [f.high for f in shown])
         )
     chance = [one.controls["random dictionary"]["recovered (zero)"] for one in measured]
     drawn = list(zip(map(float, sizes.widths), chance, strict=True))
-    lines.append(Curve("random SAE, zero ablation", drawn))
+    lines.append(Curve("random SAE, compared with zero ablation", drawn))
     run.figure(
         "recovered",
         Curves(
             lines, "features of the SAE", "loss recovered", "Loss recovered by width", log="x", better="high"
         ),
-        "Share of the MLP's effect on the loss that an SAE keeps, by its width; bands: 95 % over windows.",
+        "Share of the MLP's effect on the loss that an SAE keeps, by the width of the SAE. Bands: 95 % "
+        "intervals over windows of text.",
     )
 
 
@@ -196,7 +199,7 @@ def claim_recovered(run: LabRun, measured: list[Measured]) -> None:
     narrow, wide = measured[0], measured[-1]
     _claim(
         run,
-        "The widest SAE recovers more than nine tenths of the loss compared with zero ablation",
+        "The widest SAE recovers more than nine tenths of the loss compared with zero ablation.",
         wide.figures["recovered (zero)"],
         above=0.9,
         against=wide.controls["random dictionary"]["recovered (zero)"],
@@ -204,7 +207,8 @@ def claim_recovered(run: LabRun, measured: list[Measured]) -> None:
     )
     _claim(
         run,
-        "It also recovers more than half compared with mean ablation, the harder standard",
+        "The widest SAE recovers more than half of the loss compared with mean ablation, the stricter "
+        "reference.",
         wide.figures["recovered (mean)"],
         above=0.5,
         against=wide.controls["random dictionary"]["recovered (mean)"],
@@ -212,7 +216,8 @@ def claim_recovered(run: LabRun, measured: list[Measured]) -> None:
     )
     _claim(
         run,
-        "A wider SAE recovers more than a narrow one, with as many features per token",
+        "The widest SAE recovers more of the loss than the narrowest SAE, although both use the same number "
+        "of features per token.",
         wide.figures["recovered (zero)"],
         above=narrow.figures["recovered (zero)"].high,
         against=narrow["recovered (zero)"],
@@ -245,8 +250,10 @@ def _claim(
 def splitting(run: LabRun, found: Splitting, names: list[list[str]]) -> None:
     last = found.figures(len(found.steps) - 1)
     run.say(
-        "One feature of the narrow SAE becomes several features in wider ones. Each of them represents a "
-        "part of it."
+        "A feature of a narrow SAE can split: several features of a wider SAE take its place, and each of "
+        "them represents a part of it. The parent of a feature is the most similar feature of the next "
+        "narrower SAE, if the cosine of the two is at least one half. A feature with one child is kept, "
+        "with several children it is split, without a child it is lost."
     )
     rows = [
         (
@@ -255,7 +262,11 @@ def splitting(run: LabRun, found: Splitting, names: list[list[str]]) -> None:
         )
         for step, (a, b) in enumerate(zip(found.widths, found.widths[1:], strict=False))
     ]
-    run.table("From width to width", ("widths", "with parent", "kept", "split", "lost"), rows)
+    run.table(
+        "Features from one width to the next, as shares",
+        ("widths", "wider features with a parent", "narrower features kept", "split", "lost"),
+        rows,
+    )
     run.figure(
         "splitting",
         Trees(
@@ -264,20 +275,21 @@ def splitting(run: LabRun, found: Splitting, names: list[list[str]]) -> None:
             "What features of the narrow SAE become in wider ones",
             most=5,
         ),
-        "The four features of the narrowest SAE with most descendants, each named by the token on which it "
-        "is strongest; the darker a line, the more similar the two.",
+        "The four features of the narrowest SAE with the most descendants. Each feature is labelled with "
+        "the token on which it is strongest. Darker lines mean more similar features.",
     )
     _claim(
         run,
-        "Features of the widest SAE have parents in the middle SAE more often than among random directions",
+        "Features of the widest SAE have a parent in the middle SAE more often than among random directions "
+        "(value: share with a parent).",
         last["with parent"],
         above=0.0,
         against=last["with parent, random"].value,
-        control="parents among random directions",
+        control="share with a parent among random directions",
     )
     _claim(
         run,
-        "At least a tenth of the middle SAE's features split in the widest",
+        "At least a tenth of the features of the middle SAE split into several features in the widest SAE.",
         last["split"],
         above=0.1,
     )
@@ -304,29 +316,33 @@ def _named(tree: dict[str, Any], names: list[list[str]], level: int = 0) -> dict
 def beside_neurons(found: Universality) -> str:
     """Told and not claimed: on models this small it depends on their sizes and on the seed."""
     features, neurons = found.figures["features"], found.figures["neurons"]
-    text = "overlap those of neurons, so there is no significant difference"
+    text = "and of neurons have overlapping intervals, so there is no significant difference"
     if features.low > neurons.high:
-        text = "are above those of neurons, as in the paper (from memory)"
+        text = "are above those of neurons, as in the paper"
     elif features.high < neurons.low:
-        text = "are below those of neurons, unlike in the paper (from memory)"
+        text = "are below those of neurons, unlike in the paper"
     return (
-        "The paper has medians of .72 for features and .46 for neurons (from memory). Here those of "
-        f"features {text}. This is not a claim: with models and SAEs this small it depends on the sizes "
-        "and the seed. Intervals are over the features of one pair of models. Also, a maximum over "
-        "many features is compared with a maximum over fewer neurons."
+        "The paper reports a median of .72 for features and of .46 for neurons (quoted from memory). Here "
+        f"the medians of features {text}. This is not a claim: with models and SAEs this small, the result "
+        "depends on their sizes and on the seed. The intervals are over the features of one pair of "
+        "models. Note also that the best correlation of a feature is a maximum over many features, but "
+        "that of a neuron is a maximum over fewer neurons."
     )
 
 
 def universality(run: LabRun, found: Universality) -> None:
     run.say(
-        "A model with another seed has other neurons. If features come from the text and not from the "
-        "weights, its SAE should have the same features: active on the same tokens."
+        "A second model, trained with another seed, has other neurons. If features come from the text and "
+        "not from the weights, an SAE of the second model should have the same features: features that are "
+        "active on the same tokens. So for each feature of one SAE, the table uses its best correlation "
+        "with any feature of the other SAE, and likewise for neurons."
     )
     names = ("features", "back", "neurons", "random", "shuffled")
     results = {
-        "back": "features, second to first",
-        "random": "random SAEs",
-        "shuffled": "shuffled tokens",
+        "features": "features, from the first model to the second",
+        "back": "features, from the second model to the first",
+        "random": "features of random SAEs",
+        "shuffled": "features, with shuffled tokens",
     }
     rows = [
         (results.get(n, n), found.figures[n].value, found.figures[n].low, found.figures[n].high)
@@ -336,9 +352,10 @@ def universality(run: LabRun, found: Universality) -> None:
     run.say(beside_neurons(found))
     _claim(
         run,
-        "Features of two models are more similar than features of random SAEs of the two models",
+        "SAE features of two models are more similar to each other than the features of random SAEs of these "
+        "models (value: median of the best correlation).",
         found.figures["features"],
         above=found.figures["random"].high,
         against=found.figures["random"].value,
-        control="random SAEs of the same width and sparsity",
+        control="with random SAEs of the same width and sparsity",
     )

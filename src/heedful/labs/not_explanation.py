@@ -34,9 +34,9 @@ from heedful.trials.tests.correlation import correlation, kendall, leave_one_out
 from heedful.trials.tests.permutation import Permutation, permutation
 
 PAIRS = ("attention and gradients", "attention and leave-one-out", "gradients and leave-one-out")
-OTHER_SEED = "leave-one-out and that of another seed"
+OTHER_SEED = "leave-one-out and leave-one-out of another seed"
 PUBLISHED = {"lstm": (0.35, 0.29, 0.71), "average": (0.61, 0.62, float("nan"))}  # SST; the third: 0.35 + 0.36
-NAMES = {"lstm": "BiLSTM", "average": "each word alone", "one-layer": "zoo:one-layer"}
+NAMES = {"lstm": "BiLSTM", "average": "attention over single words", "one-layer": "zoo:one-layer"}
 FAR_SHARE = 0.5  # of the farthest attention there is
 
 
@@ -79,10 +79,11 @@ def _cases(model: TokenModel, here: AttentionSetup) -> Cases:
 
 def tell_correlation(run: LabRun, tried: Mapping[str, Sequence[Cases]]) -> None:
     run.say(
-        "Three measures of how much a token matters: its attention, the gradient of the answer, and the "
-        "change of the answer without it. Do they agree? Three models are tested: a BiLSTM, in which "
-        "every state has read the whole sentence; the same attention over single words; and "
-        "zoo:one-layer, which also attends over single words."
+        "There are three measures of how much a token matters: its attention weight, the gradient of the "
+        "answer, and the change of the answer when the token is left out (leave-one-out). Do they rank the "
+        "tokens in the same way? Three models are tested: a BiLSTM, in which every state has read the "
+        "whole sentence; the same attention over single words; and zoo:one-layer, which also attends over "
+        "single words."
     )
     taus: dict[str, Floats] = {}
     for number, (name, some) in enumerate(tried.items(), 1):
@@ -96,7 +97,7 @@ def tell_correlation(run: LabRun, tried: Mapping[str, Sequence[Cases]]) -> None:
         for i, pair in enumerate(PAIRS)
     ]
     rows.insert(len(PAIRS), (NAMES["lstm"], OTHER_SEED, *_told(taus["lstm"][:, :, 3]), None))
-    columns = ("model", "of", "Kendall tau", "at least", "at most", "published, SST")
+    columns = ("model", "agreement of", "Kendall's tau", "low", "high", "tau in the paper, on SST")
     run.table("Do rankings of tokens agree?", columns, rows)
     groups = [
         Box(f"{NAMES[name]}: {short}", tau[:, :, i].mean(0).tolist(), [PUBLISHED[name][i]])
@@ -107,9 +108,12 @@ def tell_correlation(run: LabRun, tried: Mapping[str, Sequence[Cases]]) -> None:
     run.figure(
         "correlation",
         Boxes(
-            groups, "Kendall tau-b", "Agreement of rankings, one dot per sentence", ["published mean, SST"]
+            groups,
+            "Kendall tau-b",
+            "Agreement of rankings, one dot per sentence",
+            ["mean in the paper, on SST"],
         ),
-        "A: attention, G: gradients, L: leave-one-out. A dot is a sentence, its mean over seeds.",
+        "A: attention, G: gradients, L: leave-one-out. Each dot is one sentence (mean over seeds).",
     )
     claim_correlation(run, taus)
 
@@ -135,37 +139,39 @@ def claim_correlation(run: LabRun, taus: Mapping[str, Floats]) -> None:
     lstm, average = taus["lstm"], taus["average"]
     gap, reach = over(lstm[:, :, 3] - lstm[:, :, 1])
     run.claim(
-        "A BiLSTM's attention agrees less with leave-one-out than leave-one-out of another seed does",
+        "In a BiLSTM, attention agrees less with leave-one-out than leave-one-out of a model with another "
+        "seed does (value: difference of Kendall's tau).",
         value=gap,
         interval=reach,
         holds=reach[0] > 0,
         against=0.0,
-        control="as well as another seed, tau",
+        control="difference if both agreed equally",
     )
     gap, reach = over(average[:, :, 0] - lstm[:, :, 0])
     run.claim(
-        "If every state has read only one word, attention agrees better with gradients",
+        "Attention over single words agrees better with gradients than attention in a BiLSTM does (value: "
+        "difference of Kendall's tau).",
         value=gap,
         interval=reach,
         holds=reach[0] > 0,
         against=0.26,
-        control="published difference, SST",
+        control="difference in the paper, on SST",
     )
     gap, reach = over(lstm[:, :, 2] - lstm[:, :, 0])
     run.table(
-        "How much better gradients agree with leave-one-out than with attention, BiLSTM",
-        ("", "more tau", "at least", "at most"),
-        [("here", gap, *reach), ("published, SST", 0.36, None, None)],
+        "BiLSTM: how much better do gradients agree with leave-one-out than with attention?",
+        ("", "difference of tau", "low", "high"),
+        [("here", gap, *reach), ("in the paper, on SST", 0.36, None, None)],
     )
     reproduced = (
         "is reproduced here" if reach[0] > 0 else ("is not reproduced here: the interval contains zero")
     )
     run.say(
-        "The published result that gradients agree better with leave-one-out than with attention "
-        f"{reproduced}. It is not a claim, because it depends on the length of training. The word vectors "
-        "used here contain sentiment; those of the paper did not. The claim above needs no other "
-        "explainer as reference: another seed predicts the effect of removing a word better than "
-        "attention does."
+        "In the paper, gradients agree better with leave-one-out than with attention. This result "
+        f"{reproduced}. It is not a claim of this lab, because it depends on the length of training. Also, "
+        "the word vectors used here contain sentiment; those of the paper did not. The first claim does "
+        "not compare attention with another explainer: the same model with another seed predicts the "
+        "effect of removing a word better than attention does."
     )
 
 
@@ -189,8 +195,9 @@ def tell_permutation(run: LabRun, tried: Mapping[str, Sequence[Cases]]) -> None:
         results[name] = permutation(some[0], seed=run.seed, permutations=30 if run.fast else 100)
         run.progress(number, len(tried), "permutations")
     run.say(
-        "If the order of the attention weights does not change the answer, attention was not the reason "
-        "for it. For comparison: the effect of removing one word."
+        "If shuffling the attention weights does not change the answer, attention was not the reason for "
+        "the answer. For comparison, the table also shows the effect of deleting one word and of uniform "
+        "weights."
     )
     rows = [
         (
@@ -202,36 +209,39 @@ def tell_permutation(run: LabRun, tried: Mapping[str, Sequence[Cases]]) -> None:
         )
         for name, each in results.items()
     ]
-    columns = ("model", "in another order", "one word deleted", "uniform", "largest weight")
-    run.table("Change of the answer (total variation), mean over sentences", columns, rows)
+    columns = ("model", "weights shuffled", "one word deleted", "uniform weights", "largest attention weight")
+    title = "Change of the answer (total variation distance), and the largest attention weight"
+    run.table(f"{title}; means over sentences", columns, rows)
     run.figure(
         "permutation",
         Scatter(
             [Series(NAMES[name], _dots(each)) for name, each in results.items()],
             "largest weight of the sentence",
             "median change of the answer (TVD)",
-            "What permuting attention does to the answer",
+            "Change of the answer when attention is shuffled",
         ),
-        "Each dot is one sentence. Peaked attention that can be moved anywhere was not the reason for the "
-        "answer.",
+        "Each dot is one sentence. If attention is peaked and shuffling it does not change the answer, "
+        "attention was not the reason for the answer.",
     )
     value, reach = nanmean_of(results["average"].change[:, 0] - results["average"].deleted)
     run.claim(
-        "If every state has read only one word, permuted weights change the answer more than removing a word",
+        "With attention over single words, shuffling the weights changes the answer more than deleting a "
+        "word does (value: difference of the changes).",
         value=value,
         interval=reach,
         holds=reach[0] > 0,
         against=0.0,
-        control="as much as a word",
+        control="difference if both changed it equally",
     )
     value, reach = nanmean_of(results["lstm"].change[:, 0] - results["average"].change[:, 0])
     run.claim(
-        "In a BiLSTM they change it less",
+        "Shuffling the weights changes the answer less in a BiLSTM than with attention over single words "
+        "(value: difference of the changes).",
         value=value,
         interval=reach,
         holds=reach[1] < 0,
         against=0.0,
-        control="as much as there",
+        control="difference if both changed equally",
     )
 
 
@@ -244,8 +254,9 @@ def _dots(found: Permutation) -> list[tuple[float, float]]:
 
 def tell_adversary(run: LabRun, tried: Mapping[str, Cases], few: int, search: Search) -> None:
     run.say(
-        "Last, a search looks for other weights in each sentence: as far as possible from the model's "
-        "own, with the same answer within 0.01. The published search came close to the limit, ln 2."
+        "The last test searches for other attention weights, sentence by sentence. They should be as far "
+        "as possible from the model's own weights, but change the answer by at most 0.01. The distance is "
+        "the Jensen-Shannon divergence (JSD). In the paper, the search came close to the upper limit, ln 2."
     )
     results = {}
     for name, cases in tried.items():
@@ -258,26 +269,27 @@ def tell_adversary(run: LabRun, tried: Mapping[str, Cases], few: int, search: Se
     ]
     columns = (
         "model",
-        "JSD found",
-        "best of random weights",
-        "farthest there is",
+        "JSD of the weights found",
+        "largest JSD of random weights",
+        "largest possible JSD",
         "largest change of an answer",
     )
-    run.table("Other attention, the same answer", columns, rows)
+    run.table("Other attention weights with the same answer", columns, rows)
     for name, each in results.items():
         share, reach = nanmean_of((each.distance / each.largest)[:, 0], UNIT)
         run.claim(
-            f"{NAMES[name]}: attention can move more than half of the largest distance without changing "
-            "the answer",
+            f"{NAMES[name]}: other attention weights give the same answer (within 0.01), and their distance "
+            "is more than half of the largest possible distance (value: share of this distance).",
             value=share,
             interval=reach,
             holds=reach[0] > FAR_SHARE and float(each.change.max()) <= search.epsilon,
             against=float((each.random / each.largest).mean()),
-            control="best of random weights",
+            control="the same for the best of random weights",
         )
     run.say(
-        "The results for permutation and the adversary are as published. But note: for single words the "
-        "order of the weights matters very much, and other weights still give the same answer. The "
-        "adversary changes one sentence at a time and leaves the rest of the model unchanged. Whether a "
-        "model could learn such attention is another question; see the lab not-not-explanation."
+        "The results of shuffling and of the search are as in the paper. But note: with attention over "
+        "single words, shuffling the weights changes the answer very much, and yet there are other weights "
+        "that give the same answer. The search changes the weights of one sentence at a time and leaves "
+        "the rest of the model unchanged. Whether a model could learn such attention is another question; "
+        "see the lab not-not-explanation."
     )

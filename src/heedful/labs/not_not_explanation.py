@@ -47,11 +47,11 @@ NAMES = {
     "uniform": "uniform",
     "trained": "learnt by the network",
     "model": ONE,
-    "shuffled": "zoo:one-layer, shuffled",
+    "shuffled": "zoo:one-layer, weights shuffled",
 }
-RECALLED = "recalled, SST"
+RECALLED = "in the paper, on SST (quoted from memory)"
 GUIDES = {"uniform": 0.812, "trained": 0.817, BASE: 0.824, ADVERSARY: 0.592}  # F1, recalled
-TRAININGS = {"trained freely": 0.831, "trained with uniform attention": 0.822}  # F1, recalled
+TRAININGS = {"trained with learnt attention": 0.831, "trained with uniform attention": 0.822}  # F1, recalled
 FAR = {"output": 0.036, "moved": 0.514, "f1": 0.823}  # the adversary at lambda 5.25e-4, recalled
 GUIDED_STEPS = 100  # steps of a guided network
 
@@ -107,7 +107,7 @@ def not_not_explanation(run: LabRun) -> None:
     numbers = tuple(range(1000 * run.seed, 1000 * run.seed + size.seeds))
     drawn = here.untrained("lstm", numbers[0])
     flat = frozen(
-        drawn, here.train, here.test, numbers, here.budget, progress=run.progress_of("free and uniform")
+        drawn, here.train, here.test, numbers, here.budget, progress=run.progress_of("training BiLSTMs")
     )
     tell_uniform(run, flat, size.little)
     *others, base = flat.students
@@ -135,28 +135,29 @@ def not_not_explanation(run: LabRun) -> None:
 
 def tell_uniform(run: LabRun, flat: UniformRetraining, little: float) -> None:
     run.say(
-        "First, a BiLSTM trained with attention is compared with one trained with uniform attention. If "
-        "the second is as good, the task needs no attention, and an attention map cannot show how the "
-        "task must be solved."
+        "First, a BiLSTM that learns its attention is compared with a BiLSTM trained with uniform "
+        "attention. If the second is as good as the first, the task needs no attention, and an attention "
+        "map cannot show how the task must be solved."
     )
     results = {
-        "trained freely": flat.free,
+        "trained with learnt attention": flat.free,
         "trained with uniform attention": flat.uniform,
-        "majority": flat.majority,
+        "always the majority class": flat.majority,
     }
     rows = []
     for name, judged in results.items():
         value, reach = judged.value(F1)
         rows.append((name, value, *reach, TRAININGS.get(name)))
-    run.table("F1 of the BiLSTM", ("training", "F1", "at least", "at most", f"F1, {RECALLED}"), rows)
+    run.table("F1 of the BiLSTM", ("training", "F1", "low", "high", f"F1 {RECALLED}"), rows)
     gap, reach = flat.free.over(flat.uniform, F1)
     run.claim(
-        f"A BiLSTM trained with uniform attention loses less than {100 * little:.0f} points of F1",
+        f"The F1 of a BiLSTM trained with uniform attention is lower by less than {100 * little:.0f} points "
+        "than that of a BiLSTM with learnt attention (value: loss of F1).",
         value=gap,
         interval=reach,
         holds=reach[1] < little,
         against=0.009,
-        control=f"loss, {RECALLED}",
+        control=f"loss {RECALLED}",
     )
 
 
@@ -190,28 +191,30 @@ def tell_adversary(
     run: LabRun, here: AttentionSetup, flat: UniformRetraining, apart: Seeds, moved: TrainedAdversary
 ) -> None:
     run.say(
-        "Next, a second BiLSTM is trained to give the same answers as the first with different attention. "
-        "A larger lambda rewards different attention more. For comparison: the difference between two "
-        "seeds."
+        "Next, a second BiLSTM, the adversary, is trained to give the same answers as the first one, but "
+        "with different attention. The larger lambda is, the more training rewards different attention. "
+        "The change of the answers is a total variation distance (TVD), the change of attention a "
+        "Jensen-Shannon divergence (JSD). For comparison, the table also shows how much two models with "
+        "different seeds differ."
     )
     (among, _), (output, _) = apart.between(apart.among), apart.between(apart.among_output)
     rows: list[tuple[Any, ...]] = [
         ("two seeds", output, among, *(flat.free.value(score)[0] for score in SCORES)),
         *(_moved(point, here) for point in moved.points),
-        (f"adversary, {RECALLED}", FAR["output"], FAR["moved"], None, FAR["f1"]),
+        (f"adversary {RECALLED}", FAR["output"], FAR["moved"], None, FAR["f1"]),
     ]
-    columns = ("model", "answers moved, TVD", "attention moved, JSD", "accuracy", "F1")
-    run.table("The same answers, other attention", columns, rows)
+    columns = ("model", "change of the answers (TVD)", "change of attention (JSD)", "accuracy", "F1")
+    run.table("Similar answers with different attention", columns, rows)
     series = [
         Series("adversaries, one dot per lambda", [(row[1], row[2]) for row in rows[1:-1]], joined=True),
         Series("two seeds", [(output, among)]),
-        Series(f"adversary, {RECALLED}", [(FAR["output"], FAR["moved"])]),
+        Series("adversary in the paper (from memory)", [(FAR["output"], FAR["moved"])]),
     ]
-    title = "How far attention goes for how little"
+    title = "Change of attention and change of the answers"
     run.figure(
         "adversaries",
         Scatter(series, "change of the answers (TVD)", "change of attention (JSD)", title),
-        "Means over held-out sentences. Two models that differ by a seed are the scale.",
+        "Means over test sentences. For comparison: the difference between two models with different seeds.",
     )
 
 
@@ -228,32 +231,35 @@ def claim_adversary(
     none, most = moved.points[0], moved.points[-1]
     cost, reach = nanmean_of(most.output.mean(0) - none.output.mean(0))
     run.claim(
-        "Different attention has a cost: with the largest lambda the answers change more than with lambda 0",
+        "Different attention has a cost: with the largest lambda, the answers of the adversary differ more "
+        "from those of the first model than with lambda 0 (value: difference of the TVD).",
         value=cost,
         interval=reach,
         holds=reach[0] > 0,
         against=0.0,
-        control="as far as with none, TVD",
+        control="difference if there were no cost",
     )
     gap, reach = nanmean_of(best.moved.mean(0) - apart.medians())
     kept = bool(best.output.mean() <= size.kept)
     run.claim(
-        "A model trained for different attention changes attention more than another seed does, and its "
-        f"answers by at most {size.kept:g} (TVD)",
+        "The attention of an adversary differs more from that of the first model than attention differs "
+        f"between two seeds, while its answers change by at most {size.kept:g} in TVD (value: difference "
+        "of the JSD).",
         value=gap,
         interval=reach,
         holds=reach[0] > 0 and kept,
         against=0.0,
-        control="as far as a seed, JSD",
+        control="difference if both differed equally",
     )
     gap, reach = nanmean_of(best.right.mean(0) - moved.own_right)
     run.claim(
-        f"It stays as accurate, within {100 * size.little:.0f} points",
+        f"The accuracy of this adversary is at most {100 * size.little:.0f} points below that of the first "
+        "model (value: difference of the accuracies).",
         value=gap,
         interval=reach,
         holds=reach[0] > -size.little,
         against=0.0,
-        control="as accurate as the first",
+        control="difference if both were equally accurate",
     )
 
 
@@ -262,8 +268,10 @@ def claim_adversary(
 
 def tell_guides(run: LabRun, led: Guided) -> None:
     run.say(
-        "Last, the weights are given to a network that reads each word alone and has no access to the "
-        "model they come from. If weights help this network, they contain information about the words."
+        "Last, attention weights are used to guide another network: it reads each word separately, takes "
+        "the mean of the words with the given weights, and has no access to the model that the weights "
+        "come from. If the weights make this network better, they contain information about which words "
+        "matter."
     )
     rows = []
     for name, judged in led.judged.items():
@@ -271,8 +279,8 @@ def tell_guides(run: LabRun, led: Guided) -> None:
         rows.append((NAMES.get(name, name), value, *reach, GUIDES.get(name)))
     rows.sort(key=lambda row: row[1])
     run.table(
-        "F1 of a network of words, by its guide",
-        ("weights", "F1", "at least", "at most", f"F1, {RECALLED}"),
+        "F1 of the guided network, by the weights that guide it",
+        ("weights", "F1", "low", "high", f"F1 {RECALLED}"),
         rows,
     )
     run.figure(
@@ -281,7 +289,7 @@ def tell_guides(run: LabRun, led: Guided) -> None:
             [BarGroup(row[0], (row[1],), (row[2],), (row[3],)) for row in rows],
             ["F1"],
             "F1",
-            "Guides, ours",
+            "F1 of the guided network",
             better="high",
         ),
         "Bars: mean over networks; lines: 95 % intervals over networks and sentences.",
@@ -291,30 +299,48 @@ def tell_guides(run: LabRun, led: Guided) -> None:
 
 def claim_guides(run: LabRun, led: Guided) -> None:
     claimed: list[tuple[str, str, str, float | None]] = [
-        ("model", "uniform", "Attention of zoo:one-layer guides better than uniform weights", None),
-        ("model", "shuffled", "It guides better than the same weights in another order", None),
-        ("trained", "uniform", "Weights that the network learns guide better than uniform ones", 0.005),
-        (BASE, "uniform", "Attention of the BiLSTM guides better than uniform weights", 0.012),
+        (
+            "model",
+            "uniform",
+            "Attention of zoo:one-layer guides the network better than uniform weights do",
+            None,
+        ),
+        (
+            "model",
+            "shuffled",
+            "Attention of zoo:one-layer guides the network better than the same weights after shuffling",
+            None,
+        ),
+        (
+            "trained",
+            "uniform",
+            "Weights that the network learns itself guide it better than uniform weights do",
+            0.005,
+        ),
+        (BASE, "uniform", "Attention of the BiLSTM guides the network better than uniform weights do", 0.012),
     ]
     unclaimed = [("model", "trained"), (BASE, "trained"), (BASE, ADVERSARY)]
     if run.fast:  # uniform weights are worse by two or three points: few networks cannot tell that from none
         unclaimed += [(some, other) for some, other, _, _ in claimed if other == "uniform"]
-        claimed = [("model", "shuffled", "Attention of zoo:one-layer guides better than shuffled", None)]
+        claimed = [each for each in claimed if each[1] == "shuffled"]
     for some, other, sentence, recalled in claimed:
         gap, reach = led.judged[some].over(led.judged[other], F1)
-        control = {"against": 0.0, "control": "no difference"}
+        control = {"against": 0.0, "control": "difference if both were equally good"}
         if recalled is not None:
-            control = {"against": recalled, "control": f"difference, {RECALLED}"}
-        run.claim(sentence, value=gap, interval=reach, holds=reach[0] > 0, **control)  # type: ignore[arg-type]
+            control = {"against": recalled, "control": f"difference {RECALLED}"}
+        words = f"{sentence} (value: difference of F1)."
+        run.claim(words, value=gap, interval=reach, holds=reach[0] > 0, **control)  # type: ignore[arg-type]
     rows = [
         (f"{NAMES.get(some, some)} minus {NAMES.get(other, other)}", *_over(led, some, other))
         for some, other in unclaimed
     ]
-    run.table("Differences of F1 that are not claimed", ("guide", "more F1", "at least", "at most"), rows)
+    columns = ("weights that guide the network", "difference of F1", "low", "high")
+    run.table("Further differences of F1, which are not claims", columns, rows)
     run.say(
-        "The published order (from memory): uniform, learnt, the model's, and the adversary's last. Here "
-        f"the weights of the BiLSTM {_beside(rows[1])} those that the network learns by itself, and "
-        f"{_beside(rows[2])} those of its adversary. This is not a claim."
+        "In the paper (quoted from memory), the F1 increases from uniform weights to learnt weights to the "
+        "model's attention, and it is lowest with the adversary's attention. Here the weights of the "
+        f"BiLSTM {_beside(rows[1])} the weights that the network learns itself, and they "
+        f"{_beside(rows[2])} the weights of the BiLSTM's adversary. These two results are not claims."
     )
 
 
@@ -327,8 +353,8 @@ def _beside(row: tuple[Any, ...]) -> str:
     """What an interval of differences says."""
     _, _, low, high = row
     if low > 0:
-        return "guide better than"
-    return "guide worse than" if high < 0 else "cannot be told from"
+        return "guide the network better than"
+    return "guide the network worse than" if high < 0 else "are not significantly better or worse than"
 
 
 # --- the same on zoo:one-layer -----------------------------------------------------------------------------
@@ -339,24 +365,25 @@ def tell_one_layer(run: LabRun, here: AttentionSetup, size: Size) -> None:
     own, even = (
         judge([answers(here.one, here.test, flat).argmax(1)], here.test, here.one) for flat in (False, True)
     )
-    results = {"as it is": own, "as it is, attention made uniform": even}
+    results = {"unchanged": own, "unchanged, but with uniform attention": even}
     rows: list[tuple[Any, ...]] = []
     moved = None
     if not run.fast:
         again, moved = one_layer_again(run, here)
-        results |= {"trained again": again.free, "trained again, uniform attention": again.uniform}
-        rows = [("adversary, " + name, *row) for name, *row in (_moved(p, here) for p in moved.points)]
+        results |= {"trained again": again.free, "trained again with uniform attention": again.uniform}
+        rows = [("adversary with " + name, *row) for name, *row in (_moved(p, here) for p in moved.points)]
     scored = [(name, None, None, *(each.value(s)[0] for s in SCORES)) for name, each in results.items()]
-    columns = ("zoo:one-layer", "answers moved, TVD", "attention moved, JSD", "accuracy", "F1")
+    columns = ("model", "change of the answers (TVD)", "change of attention (JSD)", "accuracy", "F1")
     run.table("The same tests on zoo:one-layer", columns, [*scored, *rows])
     gap, reach = own.over(even, F1)
     run.claim(
-        "zoo:one-layer needs its learnt attention: with uniform attention it loses F1",
+        "zoo:one-layer needs its learnt attention: with uniform attention, its F1 is lower (value: loss "
+        "of F1).",
         value=gap,
         interval=reach,
         holds=reach[0] > 0,
         against=0.0,
-        control="a map that does not matter",
+        control="loss if attention did not matter",
     )
     if moved is not None:
         claim_one_layer(run, moved, size.little)
@@ -390,11 +417,11 @@ def claim_one_layer(run: LabRun, moved: TrainedAdversary, little: float) -> None
     gap, reach = nanmean_of(best.right.mean(0) - moved.own_right)
     far, _ = nanmean_of(best.moved.mean(0))
     run.claim(
-        "A copy with different attention, by more than a fifth of the largest distance, is as accurate "
-        f"within {100 * little:.0f} points",
+        "A copy of zoo:one-layer whose attention differs by more than a fifth of the largest possible JSD "
+        f"is at most {100 * little:.0f} points less accurate (value: difference of the accuracies).",
         value=gap,
         interval=reach,
         holds=reach[0] > -little and far > LN2 / 5,
         against=0.0,
-        control="as accurate as the first",
+        control="difference if both were equally accurate",
     )

@@ -56,8 +56,12 @@ SENTENCES = 6
 @lab("roar", title="Remove and retrain", minutes=1.2, cite="Hooker et al. 2019; Rong et al. 2022")
 def roar(run: LabRun) -> None:
     run.say(
-        "Naive Bayes is trained again on texts without the words with the highest scores. If the scores "
-        "are right, it is less accurate than after random removal."
+        "The words with the highest scores are removed from every text, and a naive Bayes classifier is "
+        "trained again on the rest. If the scores are right, it becomes less accurate than after random "
+        "removal. The table shows this fall: accuracy after random removal minus accuracy after removal by "
+        "the scores, mean over the shares of words removed. In the synthetic texts, only two of the "
+        f"{LENGTH} words of a text depend on the label, so the true scores are known. Scores are flagged if "
+        "the positions of the removed words alone predict the label."
     )
     synthetic(run, 240 if run.fast else 1000, 4 if run.fast else 10)
     on_reviews(run, (240, 240) if run.fast else (1200, 600), 8)
@@ -111,45 +115,46 @@ def synthetic(run: LabRun, count: int, seeds: int) -> None:
     rng = np.random.default_rng(run.seed)
     (train, first), (test, last) = drawn_texts(count, rng), drawn_texts(count // 2, rng)
     scores: dict[str, Scores] = {
-        "truth": (first, last),
-        "avoids truth": ([-mark for mark in first], [-mark for mark in last]),
-        "truth, leaking": (leaking(train, first), leaking(test, last)),
+        "true scores": (first, last),
+        "reversed scores": ([-mark for mark in first], [-mark for mark in last]),
+        "true scores whose positions reveal the label": (leaking(train, first), leaking(test, last)),
     }
     settings = RoarSettings(shares=SHARES, seeds=seeds, seed=run.seed)
     result = retrained(train, test, scores, naive_bayes, masked(HOLE, FILLER), settings)
     drawn(run, "synthetic", result)
     truth, avoids, leaks = (result[name] for name in scores)
-    fall_claim(run, "Correct scores lower the accuracy faster than random removal.", truth, 1)
-    fall_claim(run, "Reversed scores lower it more slowly.", avoids, -1)
+    fall_claim(run, "Removal by the true scores lowers the accuracy faster than random removal", truth, 1)
+    slower = "Removal by the reversed scores lowers the accuracy more slowly than random removal"
+    fall_claim(run, slower, avoids, -1)
     span = share_span(truth.accuracy[0], truth.intervals[0], result.n)
     run.claim(
-        "After removing the two words that determine the label, accuracy is below 0.75.",
+        "After removal of the two words that determine the label, the accuracy is below 0.75.",
         value=truth.accuracy[0],
         interval=span,
         holds=span[1] < 0.75,
         against=result.whole,
-        control="with nothing removed",
+        control="accuracy with nothing removed",
     )
     span = share_span(leaks.accuracy[HALF], leaks.intervals[HALF], result.n)
     run.claim(
-        "If the removed positions reveal the label, they hide the fall: with half of all words removed, "
-        "accuracy is above 0.9.",
+        "If the positions of the removed words reveal the label, they hide the fall of the accuracy: with "
+        "half of all words removed, it is above 0.9.",
         value=leaks.accuracy[HALF],
         interval=span,
         holds=span[0] > 0.9,
         against=truth.accuracy[HALF],
-        control="the same words removed, positions that do not reveal the label",
+        control="accuracy with true scores whose positions do not reveal the label",
     )
     span = share_span(leaks.pattern[HALF], leaks.pattern_intervals[HALF], result.n)
     others = [curve for curve in result.curves if curve is not leaks]
     run.claim(
-        "Exactly the scores whose removed positions reveal the label are flagged: with half of the words "
-        "removed, these positions alone predict the label in over 0.9 of the texts.",
+        "The scores whose removed positions reveal the label are flagged, and no others. With half of the "
+        "words removed, these positions alone predict the label with an accuracy above 0.9.",
         value=leaks.pattern[HALF],
         interval=span,
         holds=leaks.leaks and span[0] > 0.9 and not any(curve.leaks for curve in others),
         against=truth.pattern[HALF],
-        control="from the removed positions of the true scores",
+        control="accuracy from the positions that the true scores remove",
     )
 
 
@@ -169,12 +174,12 @@ def leaking(split: TokenSplit, marks: list[Floats]) -> list[Floats]:
 def fall_claim(run: LabRun, sentence: str, curve: RetrainingCurve, sign: int) -> None:
     low, high = curve.fall_interval
     run.claim(
-        sentence,
+        f"{sentence} (value: difference of the accuracies).",
         value=curve.fall,
         interval=curve.fall_interval,
         holds=low > 0 if sign > 0 else high < 0,
         against=0.0,
-        control="random removal",
+        control="difference for random removal",
     )
 
 
@@ -191,12 +196,12 @@ def on_reviews(run: LabRun, sizes: tuple[int, int], seeds: int) -> None:
     result = retrained(train, test, scores, naive_bayes, masked(HOLE, FILLER), settings)
     drawn(run, "reviews", result)
     run.say(
-        f"{result} Redundant words hide each other's removal, so a small fall does not prove that "
-        "scores are wrong."
+        f"{result} If several words contain the same information, removing some of them changes little. "
+        "So a small fall does not prove that the scores are wrong."
     )
     fall_claim(
         run,
-        "On reviews the weights of a linear model lower the accuracy faster than random removal.",
+        "On reviews, removal by the weights of a linear model lowers the accuracy faster than random removal",
         result[LINEAR],
         1,
     )
@@ -249,11 +254,19 @@ def drawn(run: LabRun, name: str, found: Roar) -> None:
             f"Remove and retrain: {name}",
             better="low",
         ),
-        f"Accuracy on {found.n} test texts, {found.seeds} trainings per point, 95 % intervals ({name}).",
+        f"Accuracy after retraining, on {found.n} test texts ({name}). Each point is the mean of "
+        f"{found.seeds} trainings, with 95 % intervals.",
     )
     run.table(
         f"Remove and retrain: {name}",
-        ["scores", "fall", "low", "high", "from holes alone, half gone", "flagged"],
+        [
+            "scores",
+            "fall of accuracy",
+            "low",
+            "high",
+            "accuracy from positions alone (half removed)",
+            "flagged",
+        ],
         [
             [c.method, c.fall, *c.fall_interval, c.pattern[HALF], "yes" if c.leaks else "no"]
             for c in found.curves

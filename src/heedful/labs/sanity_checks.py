@@ -38,6 +38,7 @@ from heedful.stats.intervals import SIGNED
 
 OF_RELU = ("guided-backprop", "grad-x-input", "integrated-gradients", "occlusion")
 OF_BERT = ("attention-avg", "attention-rollout", "grad-x-input", "occlusion")
+NETWORKS = {"relu": "ReLU network", "bert": "BERT"}
 
 
 @lab(
@@ -56,9 +57,11 @@ def sanity_checks(run: LabRun) -> None:
     net = relu_net(sentences, words, steps, run.seed)
     right = [net.target(net.encode(each.text)).index == each.label for each in kept[:: len(kept) // 200]]
     run.say(
-        f"The ReLU network is trained on {len(sentences)} sentences and answers {np.mean(right):.0%} of "
-        f"held-out ones correctly. {count} texts are explained with more and more random layers, {draws} "
-        "times."
+        "The layers of a trained model get random weights, one after another from the top, and the same "
+        "texts are explained after each layer. How similar is the explanation to that of the trained model? "
+        f"A ReLU network is trained on {len(sentences)} sentences and classifies {100 * np.mean(right):.0f} "
+        f"% of the held-out sentences correctly. {count} texts are explained, with {draws} draws of random "
+        "weights. The second model is the BERT zoo:sentiment."
     )
     methods = cheap(OF_RELU, "integrated-gradients") if run.fast else OF_RELU
     of_relu(run, methods, *cascade(run, net, texts, methods, draws))
@@ -125,15 +128,16 @@ def drawn(run: LabRun, name: str, layers: list[str], methods: Sequence[str], lef
                 Curve(m, start + [(k + 1.0, float(v)) for k, v in enumerate(size[:, j])])
                 for j, m in enumerate(methods)
             ],
-            "layers that are random, from the top",
+            "number of random layers, from the top",
             "|rank correlation|",
-            "How similar explanations stay",
+            "Similarity to the explanation of the trained model",
         ),
-        "|Correlation| with the trained model's explanation, mean over random weights. From left to right "
-        f"one more layer is random: {', '.join(layers)}.",
+        f"{NETWORKS[name]}: absolute rank correlation with the explanation of the trained model, mean over "
+        f"draws of random weights. From left to right, one more layer is random: {', '.join(layers)}.",
     )
     rows = [[layer, *values] for layer, values in zip(layers, left.mean(2).tolist(), strict=True)]
-    run.table(f"Mean correlation of signed scores ({name})", ["random down to", *methods], rows)
+    title = f"{NETWORKS[name]}: mean rank correlation of signed scores with those of the trained model"
+    run.table(title, ["random from the top down to", *methods], rows)
 
 
 def of_relu(run: LabRun, methods: Sequence[str], layers: list[str], left: Floats) -> None:
@@ -143,33 +147,35 @@ def of_relu(run: LabRun, methods: Sequence[str], layers: list[str], left: Floats
     by = dict(zip(methods, at, strict=True))
     claim_mean(
         run,
-        "Guided backpropagation survives: with three of five layers random, the correlation of its scores "
-        "is still above 0.2.",
+        "Guided backpropagation survives random weights: with three of five layers random, its scores "
+        "still have a correlation above 0.2 with those of the trained model.",
         by["guided-backprop"],
         above=0.2,
         limits=SIGNED,
         against=float(by["occlusion"].mean()),
-        control="occlusion",
+        control="correlation for occlusion",
     )
     claim_mean(
         run,
-        "Gradient x input keeps less: its correlation is lower than that of guided backpropagation.",
+        "With the same random layers, the correlation is lower for gradient x input than for guided "
+        "backpropagation (value: difference of the correlations).",
         by["guided-backprop"] - by["grad-x-input"],
         above=0.0,
         limits=(-2.0, 2.0),
         against=float(by["grad-x-input"].mean()),
-        control="correlation of gradient x input",
+        control="correlation for gradient x input",
     )
     last = dict(zip(methods, left[-1], strict=True))["guided-backprop"]
     claim_mean(
         run,
-        "It does not survive everything: if the first convolution and the embeddings are also random, its "
-        "correlation is lower by more than 0.2.",
+        "Guided backpropagation does not survive everything: if the first convolution and the embeddings "
+        "are also random, its correlation is lower by more than 0.2 (value: difference of the "
+        "correlations).",
         by["guided-backprop"] - last,
         above=0.2,
         limits=(-2.0, 2.0),
         against=float(last.mean()),
-        control="what is left with every layer random",
+        control="its correlation with every layer random",
     )
 
 
@@ -180,16 +186,17 @@ def of_bert(run: LabRun, methods: Sequence[str], layers: list[str], left: Floats
     by = dict(zip(methods, left[top], strict=True))
     claim_mean(
         run,
-        "In BERT attention changes with its layer, but rollout does not: with a random last layer they "
-        "differ by more than 0.1.",
+        "In BERT, a random last layer changes attention more than attention rollout: the correlation with "
+        "the trained model is lower for attention, by more than 0.1 (value: difference of the correlations).",
         by["attention-rollout"] - by["attention-avg"],
         above=0.1,
         limits=(-2.0, 2.0),
         against=float(by["attention-avg"].mean()),
-        control="correlation of attention",
+        control="correlation for attention",
     )
     run.say(
-        "Rollout multiplies the maps of all layers, and the lower ones are still trained. So surviving is "
-        "neither good nor bad by itself. Compare with occlusion, which depends only on the function, at "
-        "the same stage. With a random top layer all signs may flip, so the figure shows absolute values."
+        "Rollout multiplies the attention maps of all layers, and the lower layers are still trained. So it "
+        "is neither good nor bad by itself if an explanation survives. It should be compared with occlusion "
+        "at the same stage, because occlusion depends only on the outputs of the model. With a random top "
+        "layer all signs may flip; therefore the figures show absolute values."
     )

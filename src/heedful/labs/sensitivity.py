@@ -80,29 +80,32 @@ def the_case(run: LabRun) -> None:
     f = unit(torch.ones(1, dtype=torch.float64))
     ends, grads = slope(f, torch.tensor([[0.0], [2.0]], dtype=torch.float64))
     run.say(
-        f"f(0) = {ends[0]:g}, f(2) = {ends[1]:g}, and the slope at 2 is {abs(grads[1, 0].item()):g}. The "
-        "only feature changes the output, but the gradient is zero."
+        f"For f(x) = 1 - ReLU(1 - x), f(0) is {ends[0]:g}, f(2) is {ends[1]:g}, and the slope at 2 is "
+        f"{abs(grads[1, 0].item()):g}. So the only feature changes the output, but its gradient is zero. "
+        "Sensitivity is the rule that a feature which changes the output must have a score other than zero."
     )
     model = saturated_model()
     able = [name for name, entry in registry.explainers().items() if not model.lacks(entry.needs)]
     scores = {name: sensitivity_case(name) for name in able if name != CONTROL}
-    rows = [[name, score, "breaks it" if abs(score) < 1e-6 else "keeps it"] for name, score in scores.items()]
+    rows = [[name, score, "violated" if abs(score) < 1e-6 else "satisfied"] for name, score in scores.items()]
     run.table("The score of x = 2, by every method", ["method", "score", "sensitivity"], rows)
     rise = float(ends[1] - ends[0])
     run.claim(
-        "Every score based on the gradient at x is zero, although x changes the output.",
+        "Every score that is based on the gradient at x is zero, although x changes the output (value: "
+        "largest score).",
         value=max(abs(scores[name]) for name in SLOPES),
         exact=True,
         against=rise,
-        control="the change",
+        control="change of the output",
         holds=all(abs(scores[name]) < 1e-9 for name in SLOPES) and rise > 0.5,
     )
     run.claim(
-        "Integrated gradients, occlusion and Shapley values give x the whole change of the output.",
+        "Integrated gradients, occlusion and Kernel SHAP give x the whole change of the output as its score "
+        "(value: score by integrated gradients).",
         value=scores["integrated-gradients"],
         exact=True,
         against=rise,
-        control="the change",
+        control="change of the output",
         holds=all(abs(scores[name] - rise) < 1e-4 for name in WHOLE),
     )
 
@@ -123,9 +126,9 @@ def the_way(run: LabRun) -> None:
             [Curve(name, list(zip(x, y, strict=True))) for name, y in lines.items()],
             "x",
             "score of x",
-            "The score along the path",
+            "The score of x, by the size of x",
         ),
-        "The score of x as x grows. Where the output is flat, the gradient is zero.",
+        "The score of x as x grows. Above 1 the output is constant, so the gradient is zero.",
     )
 
 
@@ -149,27 +152,30 @@ def drawn_units(run: LabRun, count: int) -> None:
         zero = torch.zeros_like(x)
         whole = float(f(x[None]) - f(zero[None]))
         gap.append(abs(float(integrated(f, x, zero).sum()) - whole) / whole)
-        run.progress(done + 1, count, "drawn units")
+        run.progress(done + 1, count, "random units")
     shares = np.array([np.mean(results) for results in blind if results])
     value, span = mean_of(shares, UNIT)
     run.claim(
-        "Many features that change the output of a random unit have gradient zero.",
+        "In units with random weights, many features that change the output have a gradient of zero (value: "
+        "share of these features).",
         value=value,
         interval=span,
         holds=span[0] > 0.1,
         against=0.0,
-        control="integrated gradients",
+        control="share for which integrated gradients are zero",
     )
     value, span = mean_of(off, POSITIVE)
     run.claim(
-        "Integrated gradients give each such feature exactly the change of the output.",
+        "Integrated gradients give each feature that changes the output exactly this change as its score "
+        "(value: mean error).",
         value=value,
         interval=span,
         holds=max(off) < 1e-4,
     )
     value, span = mean_of(gap, POSITIVE)
     run.claim(
-        "From zero, the scores of all features together sum to the change of the output.",
+        "With zero as the baseline, the integrated gradients of all features sum to the change of the output "
+        "(value: mean relative error).",
         value=value,
         interval=span,
         holds=max(gap) < 1e-4,

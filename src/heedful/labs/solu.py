@@ -42,8 +42,8 @@ RATE = 6e-3  # of training, steady
 EQUAL_NATS = 0.05  # nats a token
 MIN_DIFFERENCE = 0.1  # of all neurons: what the fast run can tell apart
 MAX_RANDOM_SHARE = 0.1  # of neurons that fire at random, the most that a sound method may explain
-GELU, ENTERING, BEFORE, AFTER = "GELU", "entering SoLU", "SoLU", "SoLU, LayerNorm"
-RANDOM, MOVED = "SoLU, random directions", "SoLU, activations moved"
+GELU, ENTERING, BEFORE, AFTER = "GELU", "input of SoLU", "SoLU before LayerNorm", "SoLU after LayerNorm"
+RANDOM, MOVED = "SoLU, random directions", "SoLU, shuffled activations"
 RAISED, GAP = "raised", "gap"
 
 
@@ -108,7 +108,7 @@ def solu_against_gelu(run: LabRun) -> None:
     for number in range(sizes.pairs):
         seed = 100 * run.seed + number
         gelu, soft = trained_pair(run, sizes, text, tensor[0::2], seed)
-        run.progress(number + 1, sizes.pairs, "judging neurons")
+        run.progress(number + 1, sizes.pairs, "testing neurons")
         one = {GAP: float((losses(soft, tensor[1::2]) - losses(gelu, tensor[1::2])).mean())}
         values = activations(gelu, soft, tensor)
         one |= {RAISED: raised(values[BEFORE], values[AFTER])} | shares(place, values, sizes.judged, seed)
@@ -132,17 +132,18 @@ def by_hand(run: LabRun) -> None:
     run.table("SoLU of four numbers", ("x", "SoLU(x)"), zip(map(_row, given), map(_row, made), strict=True))
     off = max(abs(a - b) for a, b in zip(made[0], (2.0, 0.0, 2.0, 0.0), strict=True))
     run.claim(
-        "SoLU of (4, 1, 4, 1) is (2, 0, 2, 0) to within a tenth: two large entries share, small ones vanish",
+        "SoLU of (4, 1, 4, 1) is (2, 0, 2, 0) with an error below a tenth: two equally large entries are "
+        "halved, and small entries almost vanish (value: largest error).",
         value=off,
         holds=off < 0.1,
         exact=True,
     )
     run.claim(
-        "SoLU of (4, 0, 0, 0) keeps more than nine tenths of the only large entry",
+        "SoLU of (4, 0, 0, 0) keeps more than nine tenths of the only large entry (value: share kept).",
         value=made[1][0] / 4,
         holds=made[1][0] / 4 > 0.9 and not any(made[1][1:]),
         against=made[2][0],
-        control="of four equal entries each keeps",
+        control="share kept of each of four equal entries",
         exact=True,
     )
 
@@ -187,13 +188,15 @@ def path_of(run: LabRun, model: GPT2, text: Tensor, look: Tensor, sizes: SoluSiz
 def equal(run: LabRun, gaps: Sequence[float]) -> None:
     """gaps: of each pair, the mean over windows."""
     run.say(
-        f"{len(gaps)} pairs of one-layer language models, each trained on the same windows in the same "
-        "order. The faster model of a pair is stopped early, when it is as good as the other one at its "
-        "end. The losses are then compared on other windows. Intervals are over pairs of trainings."
+        f"There are {len(gaps)} pairs of one-layer language models, one with GELU and one with SoLU. Both "
+        "models of a pair are trained on the same windows of text in the same order. The model that learns "
+        "faster is taken from an earlier step, at which it was as good as the other model at its end. The "
+        "losses are then compared on other windows. Intervals are over pairs of trainings."
     )
     claim_mean(
         run,
-        "The two kinds of models are equally good: held-out losses differ by less than 0.05 nats per token",
+        "The two kinds of models are equally good: their losses on new text differ by less than 0.05 nats "
+        "per token.",
         gaps,
         above=-EQUAL_NATS,
         below=EQUAL_NATS,
@@ -261,24 +264,30 @@ def shares(place: RuleWindows, values: dict[str, Values], judged: int, seed: int
 
 
 def drawn(run: LabRun, found: dict[str, list[float]], moved: Sequence[float]) -> None:
+    run.say(
+        "A rule is one condition on the text, for example a token or the end of a word. It is chosen on half "
+        "of the windows and explains a neuron if, in the other half, it is true at 80 % or more of the "
+        "strong activations and at 10 % or less of the other positions. There are two controls: random "
+        "directions in the space of the neurons, and activations that are shuffled over the text."
+    )
     names = (GELU, ENTERING, BEFORE, AFTER, RANDOM)
     spans = {name: mean_of(found[name], UNIT) for name in names} | {MOVED: share_of(np.array(moved) > 0)}
     run.figure(
         "explained",
         Bars(
             [BarGroup(name, [value], [low], [high]) for name, (value, (low, high)) in spans.items()],
-            ["one rule explains"],
+            ["explained by one rule"],
             "share of neurons explained",
             "Neurons that one rule explains",
             better="high",
         ),
-        "Share of neurons whose strong activations one rule explains. 95 % intervals are over trainings; "
-        "for permuted activations, over neurons.",
+        "Share of neurons whose strong activations are explained by one rule. The 95 % intervals are over "
+        "trainings; for shuffled activations, they are over neurons.",
     )
     each = [[name, value, *span, *found.get(name, [])] for name, (value, span) in spans.items()]
     pairs = [f"pair {number + 1}" for number in range(len(found[GELU]))]
     run.table(
-        "Share explained",
+        "Share of neurons that one rule explains",
         ["", "mean", "low", "high", *pairs],
         [row + [None] * (4 + len(pairs) - len(row)) for row in each],
     )
@@ -289,9 +298,9 @@ def compared(run: LabRun, found: dict[str, list[float]]) -> None:
     value, span = beyond(found[BEFORE], found[GELU])
     more = "One rule explains more neurons with SoLU, before its LayerNorm, than with GELU"
     if run.fast:  # so few, small trainings: an interval above zero would be luck one time in eight
-        more += ", or not a tenth fewer"
+        more += ", or at most a tenth of the neurons fewer"
     run.claim(
-        more,
+        f"{more} (value: difference of the shares).",
         value=value,
         interval=span,
         holds=span[0] > (-MIN_DIFFERENCE if run.fast else 0.0),
@@ -300,8 +309,8 @@ def compared(run: LabRun, found: dict[str, list[float]]) -> None:
     )
     claim_mean(
         run,
-        "LayerNorm raises what SoLU made small: at least a tenth of the strong activations after it were "
-        "weak before",
+        "LayerNorm raises activations that SoLU made small: at least a tenth of the activations that are "
+        "strong after LayerNorm were weak before it.",
         found[RAISED],
         above=0.1,
     )
@@ -317,7 +326,8 @@ def nothing(run: LabRun, found: dict[str, list[float]], moved: Sequence[float]) 
     """moved: for each neuron whose activations were moved, by a draw of its own, 1 or 0."""
     value, span = share_of(np.array(moved) > 0)
     run.claim(
-        "With permuted activations, one rule explains hardly any neuron",
+        "If the activations are shuffled over the text, one rule explains hardly any neuron (value: share of "
+        "neurons).",
         value=value,
         interval=span,
         holds=span[1] < MAX_RANDOM_SHARE,
@@ -329,24 +339,27 @@ def nothing(run: LabRun, found: dict[str, list[float]], moved: Sequence[float]) 
 def concluded(run: LabRun, found: dict[str, list[float]]) -> None:
     """Further differences, with their intervals and no claim: so few trainings need not settle them."""
     share = {name: np.array(values) for name, values in found.items()}
-    found_too = {"SoLU, LayerNorm, less GELU": beyond(found[AFTER], found[GELU])}
+    found_too = {f"{AFTER} minus {GELU}": beyond(found[AFTER], found[GELU])}
     for name in (ENTERING, AFTER, RANDOM):  # of the same models: differences within a training
-        found_too[f"SoLU less {name}"] = mean_of(share[BEFORE] - share[name])
+        found_too[f"{BEFORE} minus {name}"] = mean_of(share[BEFORE] - share[name])
     run.table(
-        "Further differences of shares, 95 % over trainings",
-        ["difference", "mean", "low", "high", "reads"],
+        "Further differences of shares (95 % intervals over trainings)",
+        ["difference", "mean", "low", "high", "the first share is"],
         [[name, value, *span, said(span)] for name, (value, span) in found_too.items()],
     )
     gain = float(share[BEFORE].mean() - share[GELU].mean())
-    here = said(found_too[f"SoLU less {AFTER}"][1])
+    here = said(found_too[f"{BEFORE} minus {AFTER}"][1])
     run.say(
-        f"Shares differ much between trainings. So {len(share[GELU])} trainings of each kind show only "
-        f"what the table calls more or less. SoLU adds {100 * gain:.0f} points before the LayerNorm. The "
-        "paper (from memory) has 25 points, from 35 % to 60 %, for larger models and by human judgement. "
-        f"It also finds neurons cleaner before the LayerNorm than after it; here: {here}."
+        "The shares differ much between trainings. So with "
+        f"{len(share[GELU])} trainings of each kind, only the differences that the table calls higher or "
+        "lower are significant. The share with SoLU (before the LayerNorm) minus the share with GELU is "
+        f"{100 * gain:.0f} points. In the paper (quoted from memory) this difference is 25 points, between "
+        "60 % and 35 %, for larger models and by human judgement. The paper also finds that neurons are "
+        "easier to interpret before the LayerNorm than after it. Here, compared with the share after the "
+        f"LayerNorm, the share before it is {here}."
     )
 
 
 def said(span: Interval) -> str:
     """The word for an interval of a difference."""
-    return "more" if span[0] > 0 else "less" if span[1] < 0 else "not settled"
+    return "higher" if span[0] > 0 else "lower" if span[1] < 0 else "not significantly different"

@@ -110,11 +110,12 @@ def dimensionality(w: Tensor) -> Tensor:
 def by_density(run: LabRun) -> None:
     """Five features of falling importance in two dimensions."""
     run.say(
-        "Five features share two dimensions. Each one is 0.8 times as important as the one before. If all "
-        "are active at once, there is room for two. If they are rarely active together, they rarely "
-        "disturb each other, and the ReLU removes most of the disturbance. Then more than two are kept."
+        "Five features share two dimensions. Each feature is 0.8 times as important as the one before. If "
+        "all features are active at once, there is only room for two. If they are rarely active together, "
+        "they rarely disturb each other, and the ReLU removes most of the disturbance. Then the model keeps "
+        "more than two features."
     )
-    run.progress(0, 4, "training toys")
+    run.progress(0, 4, "training toy models")
     toys = 8 if run.fast else 12
     density = torch.tensor(DENSITIES).repeat_interleave(toys)
     importance = (0.8 ** torch.arange(5.0)).expand(len(density), 5)
@@ -122,31 +123,34 @@ def by_density(run: LabRun) -> None:
     w = trained.directions.view(len(DENSITIES), toys, 5, 2)
     kept = (w.norm(dim=3) > MIN_KEPT_LENGTH).sum(2).double()  # (densities, toys)
     panels = [
-        Panel(f"p = {p:g}", w[k, 0].tolist(), f"{int(kept[k, 0])} kept") for k, p in enumerate(DENSITIES)
+        Panel(f"p = {p:g}", w[k, 0].tolist(), f"{int(kept[k, 0])} features kept")
+        for k, p in enumerate(DENSITIES)
     ]
     run.figure(
         "directions",
         Arrows(panels, "Directions of five features in two dimensions"),
-        "The direction each of five features is given, by density p: the share of inputs it is active in.",
+        "The directions of five features, by density p: the share of inputs in which a feature is active.",
     )
     share = w.square().sum(3)[..., :2].sum(2) / w.square().sum((2, 3))
     claim_mean(
         run,
-        "Dense features: more than four fifths of ||W||² belong to the two most important",
+        "Dense features (always active): more than four fifths of ||W||² belong to the two most important "
+        "features.",
         share[0].double().numpy(),
         above=0.8,
         against=float(share[-1].mean()),
-        control="the same share when features are sparse",
+        control="the same share if features are sparse",
         limits=UNIT,
     )
     claim_mean(
         run,
-        "Sparse features: more are kept than there are dimensions",
+        "Sparse features (rarely active): the model keeps more features than it has dimensions (value: "
+        "number of features kept).",
         kept[-1].numpy(),
         above=3.0,
         limits=(0.0, 5.0),
         against=float(kept[0].mean()),
-        control="features kept when all are always active",
+        control="features kept if all are always active",
     )
 
 
@@ -156,40 +160,44 @@ def by_density(run: LabRun) -> None:
 def shapes(run: LabRun) -> None:
     """Features of one importance repel each other: pairs and pentagons."""
     toys, steps = (5, 1500) if run.fast else (10, 4000)
-    run.progress(1, 4, "training toys")
+    run.progress(1, 4, "training toy models")
     six = best_equal(6, 3, 0.1, toys, steps, run.seed + 1)
     five = best_equal(5, 2, 0.05, toys, steps, run.seed + 2)
     chance = torch.Generator().manual_seed(run.seed)
     run.say(
-        "Features of equal importance spread as far as possible. The dimensionality of each feature is a "
-        "fraction that shows the shape: a half in opposite pairs, two fifths in a pentagon."
+        "The directions of features of equal importance are as far from each other as possible. The "
+        "dimensionality of a feature is the share of a dimension that it gets. It shows the shape: one "
+        "half in opposite pairs, two fifths in a pentagon."
     )
     claim_all(
         run,
-        "Six sparse features in three dimensions form opposite pairs: cosine to the partner near -1",
+        "Six sparse features in three dimensions form opposite pairs: the cosine of every feature with its "
+        "partner is near -1.",
         opposite(six).double().numpy(),
         below=-0.95,
         against=float(opposite(torch.randn(200, 6, 3, generator=chance)).mean()),
-        control="six random directions",
+        control="mean for six random directions",
     )
     claim_all(
         run,
-        "Each feature in such a pair has half a dimension, with an error of at most a hundredth",
+        "Each feature in such a pair has a dimensionality of one half, with an error of at most a hundredth "
+        "(value: largest error).",
         (dimensionality(six) - 1 / 2).abs().double().numpy(),
         below=0.01,
     )
     claim_all(
         run,
-        "Five sparse features in two dimensions form a pentagon: all angles differ from 72 degrees by "
-        "less than 5",
+        "Five sparse features in two dimensions form a pentagon: all angles between neighbours differ from "
+        "72 degrees by less than 5 (value: largest difference).",
         unevenness(five).double().numpy(),
         below=5.0,
         against=float(unevenness(torch.randn(200, 5, 2, generator=chance)).mean()),
-        control="degrees off, at most, of five random directions",
+        control="mean of the largest difference for five random directions",
     )
     claim_all(
         run,
-        "Each feature in the pentagon has two fifths of a dimension, with an error of at most a hundredth",
+        "Each feature in the pentagon has a dimensionality of two fifths, with an error of at most a "
+        "hundredth (value: largest error).",
         (dimensionality(five) - 2 / 5).abs().double().numpy(),
         below=0.01,
     )
@@ -227,7 +235,7 @@ def sweep(run: LabRun) -> None:
     """Features per dimension as they get sparser."""
     n, m, toys, steps = (20, 5, 3, 600) if run.fast else (40, 10, 3, 3000)
     levels = torch.logspace(0, -2, 7 if run.fast else 15)
-    run.progress(2, 4, "training toys")
+    run.progress(2, 4, "training toy models")
     density = levels.repeat_interleave(toys)
     trained = train(density, torch.ones(len(density), n), m, steps, run.seed + 3)
     each = trained.per_dimension.view(len(levels), toys)
@@ -236,29 +244,30 @@ def sweep(run: LabRun) -> None:
     run.figure(
         "features-per-dimension",
         Curves(
-            [Curve("trained toys", points, low, high)],
+            [Curve("trained models", points, low, high)],
             "1 / density",
             "features per dimension",
             "Features per dimension by sparsity",
             log="x",
         ),
-        f"{n} equal features in {m} dimensions: ||W||²/m by sparsity, with the range of {toys} models. A "
-        "direction may be longer than one.",
+        f"{n} features of equal importance in {m} dimensions: ||W||²/m by sparsity, with the range over "
+        f"{toys} models. A direction may be longer than one, so ||W||²/m may be larger than {n // m}.",
     )
     claim_mean(
         run,
-        "Dense features of equal importance: ||W||²/m, the paper's measure, gives one per dimension",
+        "Dense features of equal importance: by the paper's measure, ||W||²/m, there is one feature per "
+        "dimension.",
         each[0].double().numpy(),
         above=0.9,
         below=1.1,
     )
     claim_mean(
         run,
-        "Sparse features of equal importance: this measure gives several per dimension",
+        "Sparse features of equal importance: by the same measure, there are several features per dimension.",
         each[-1].double().numpy(),
         above=2.5,
         against=float(each[0].mean()),
-        control="at density 1",
+        control="features per dimension if all are always active",
     )
 
 
@@ -268,11 +277,12 @@ def sweep(run: LabRun) -> None:
 def two_in_one(run: LabRun) -> None:
     """Of several toys the one of least loss shares the dimension below p*, and drops a feature above."""
     run.say(
-        "Two features compete for one dimension; the second has importance r. Either it is dropped, or it "
-        "takes the opposite direction, and the two disturb each other when both are active. The losses of "
-        "these two solutions are integrals. They are equal at the density p* = 4r/(2 + 5r)."
+        "Two features compete for one dimension. The first has importance 1, the second importance r. "
+        "Either the second feature is dropped, or it takes the opposite direction, and the two disturb each "
+        "other when both are active. The losses of these two solutions can be computed as integrals. They "
+        "are equal at the density p* = 4r/(2 + 5r)."
     )
-    run.progress(3, 4, "training toys")
+    run.progress(3, 4, "training toy models")
     groups, again = (3, 8) if run.fast else (6, 10)
     ratios = (0.2, 0.4, 0.6)
     scale = torch.linspace(0.6, 1.5, 13 if run.fast else 19)  # of p*
@@ -290,18 +300,21 @@ def two_in_one(run: LabRun) -> None:
     ]
     run.figure(
         "two-in-one",
-        Curves(lines, "density / p*", "weight of the weaker feature", "Two features in one dimension"),
-        "Length of the weaker feature's direction, in the best of several toys, by density over p*.",
+        Curves(
+            lines, "density / p*", "length of the weaker feature's direction", "Two features in one dimension"
+        ),
+        "Length of the weaker feature's direction, in the best of several models, by density divided by p*.",
     )
     both = (weaker > MIN_KEPT_LENGTH) * scale[:, None]
     claim_mean(
         run,
-        "The weaker feature is dropped near the density p* at which the two integrals are equal",
+        "The weaker feature is dropped near the density p*, at which the losses of the two solutions are "
+        "equal (value: largest density at which both features are kept, divided by p*).",
         both.amax(1).flatten().double().numpy(),
         above=0.9,
         below=1.2,
         against=1.0,
-        control="largest density over p* at which both are kept; 1 in theory",
+        control="in theory",
     )
 
 

@@ -37,6 +37,7 @@ SOLVED_SHARE = 0.97  # share of answers that counts as solved
 ROUNDS = 20  # of training, at most
 READ = (("alone", False), ("asked", False), ("asked", True))  # readers that can answer: encoder, uniform
 MOST_SHARE, RARE_SHARE = 0.85, 0.15  # of stories or sentences
+READERS = {"alone": "separate", "asked": "joint"}  # as the report calls them
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,12 @@ def supporting_fact(run: LabRun) -> None:
     test = stories(sizes.test, sizes.longest, 2 * run.seed + 1)
     *lines, question = test.text(0)
     run.say(
-        f"Stories of 3 to {sizes.longest} sentences, {len(data)} for training, {len(test)} new ones for "
-        f"testing. Example: {'. '.join(lines)}. Question: {question}? The supporting fact is the last "
-        "sentence that names the person."
+        f"The stories have 3 to {sizes.longest} sentences; {len(data)} stories are used for training and "
+        f"{len(test)} new ones for testing. Example: {'. '.join(lines)}. Question: {question}? The "
+        "supporting fact is the last sentence that names the person in the question. There are two kinds of "
+        "readers. In the separate reader, each state has read only one sentence. In the joint reader, each "
+        "state has read the whole story and the question. Each kind is trained once with learnt attention "
+        "and once with uniform attention."
     )
     kinds = [(encoder, flat) for encoder in ENCODERS for flat in (False, True)]
     models: dict[tuple[str, bool], list[StoryReader]] = {kind: [] for kind in kinds}
@@ -111,7 +115,7 @@ def over(values: Sequence[Floats], limits: Interval = UNIT) -> tuple[float, Inte
 
 
 def named(kind: tuple[str, bool]) -> str:
-    return f"{kind[0]}, {'uniform' if kind[1] else 'own'} attention"
+    return f"{READERS[kind[0]]} reader with {'uniform' if kind[1] else 'learnt'} attention"
 
 
 def tell_answers(
@@ -119,11 +123,11 @@ def tell_answers(
 ) -> None:
     shares = {kind: [right(model, test) for model in some] for kind, some in models.items()}
     rows = [(named(kind), value, *span) for kind, each in shares.items() for value, span in [over(each)]]
-    run.table("Test stories answered right", ("reader", "share", "at least", "at most"), rows)
+    run.table("Share of test stories answered correctly", ("reader", "share", "low", "high"), rows)
     for encoder in ENCODERS:
         value, span = over(shares[encoder, False])
         run.claim(
-            f"With its own attention, the reader {encoder!r} answers nearly every question correctly.",
+            f"The {named((encoder, False))} answers nearly every question correctly.",
             value=value,
             interval=span,
             holds=span[0] > 0.9,
@@ -131,17 +135,17 @@ def tell_answers(
     value, span = over(shares["asked", True])
     alone = over(shares["alone", True])
     run.claim(
-        "With uniform attention, the reader whose states have read the question still answers most "
-        "questions correctly.",
+        "The joint reader, whose states have read the question, answers most questions correctly even with "
+        "uniform attention.",
         value=value,
         interval=span,
         holds=span[0] > MOST_SHARE,
         against=alone[0],
-        control="sentences read alone, uniform attention",
+        control="the separate reader with uniform attention",
     )
     run.claim(
-        "With uniform attention over sentences read separately, the question cannot influence the answer: "
-        "less than two thirds are correct.",
+        "In the separate reader with uniform attention, the question cannot reach the answer. This reader "
+        "answers less than two thirds of the questions correctly.",
         value=alone[0],
         interval=alone[1],
         holds=alone[1][1] < 2 / 3,
@@ -163,18 +167,18 @@ def tell_pointed(
         rows.append((named(kind), value, *span, over(weights)[0]))
         if not kind[1]:
             run.claim(
-                f"The largest weight of the reader {kind[0]!r} is on the supporting fact in most stories.",
+                f"In most stories, the {named(kind)} puts its largest weight on the supporting fact.",
                 value=value,
                 interval=span,
                 holds=span[0] > MOST_SHARE,
                 against=float(last.mean()),
-                control="the last sentence",
+                control="share of stories whose last sentence is the fact",
             )
     rows.append(("always the last sentence", *_flat(over([last])), float(last.mean())))
     chance = (1 / many).double().numpy()
     rows.append(("a random sentence", *_flat(over([chance])), float(chance.mean())))
-    columns = ("reader", "largest weight on the fact", "at least", "at most", "weight of the fact")
-    run.table("Does attention point to the supporting fact?", columns, rows)
+    columns = ("reader", "largest weight is on the fact", "low", "high", "mean weight of the fact")
+    run.table("Does attention point to the supporting fact? (shares of test stories)", columns, rows)
 
 
 def _flat(found: tuple[float, Interval]) -> tuple[float, float, float]:
@@ -190,44 +194,49 @@ def tell_other(
     results = {encoder: [other(model, test, rng) for model in some] for encoder, some in models.items()}
     rows: list[tuple[object, ...]] = []
     labels = {
-        "changed": "answers that a random order of the weights changes",
-        "follows": "random orders whose answer is the place in the sentence with the largest weight",
-        "flat": "answers that uniform weights keep",
-        "same": "all weight on another sentence with the same place: answers kept",
-        "different": "all weight on a sentence with another place: answers kept",
+        "changed": "shuffled weights that change the answer",
+        "follows": "shuffled weights whose answer is the place in the sentence with the largest weight",
+        "flat": "answers that stay the same with uniform weights",
+        "same": "all weight on another sentence that names the same place: answers that stay the same",
+        "different": "all weight on a sentence that names another place: answers that stay the same",
     }
     for name, label in labels.items():
-        rows += [(encoder, label, *_flat(_of(each, name))) for encoder, each in results.items()]
-    run.table("Other attention in the same reader", ("reader", "of", "share", "at least", "at most"), rows)
+        rows += [
+            (f"{READERS[encoder]} reader", label, *_flat(_of(each, name)))
+            for encoder, each in results.items()
+        ]
+    columns = ("reader", "what is counted", "share", "low", "high")
+    run.table("Other attention weights in the same reader (with learnt attention)", columns, rows)
     alone = {name: _of(results["alone"], name) for name in labels}
     run.claim(
-        "Sentences read separately: the answer follows the weights. With permuted weights it is mostly "
-        "the place in the sentence with the largest weight.",
+        "In the separate reader, the answer follows the weights: if they are shuffled, the answer is mostly "
+        "the place in the sentence that now has the largest weight (value: share of shuffled weights).",
         value=alone["follows"][0],
         interval=alone["follows"][1],
         holds=alone["follows"][1][0] > 0.75,
         against=1 - alone["changed"][0],
-        control="the answer stays what it was",
+        control="share of shuffled weights that do not change the answer",
     )
     run.claim(
-        "Sentences read separately: all weight on another sentence keeps the answer if that sentence "
-        "names the same place.",
+        "In the separate reader, all weight can be moved to another sentence that names the same place: the "
+        "answer stays the same (value: share of answers that stay the same).",
         value=alone["same"][0],
         interval=alone["same"][1],
         holds=alone["same"][1][0] > MOST_SHARE,
         against=alone["different"][0],
-        control="where it names another place",
+        control="share if the sentence names another place",
     )
     run.claim(
-        "Sentences read separately: if it names another place, the answer is lost.",
+        "In the separate reader, the answer changes if all weight is moved to a sentence that names another "
+        "place (value: share of answers that stay the same).",
         value=alone["different"][0],
         interval=alone["different"][1],
         holds=alone["different"][1][1] < RARE_SHARE,
     )
     run.say(
-        "So there is very different attention with the same answer, but only on a sentence with the same "
-        "place. This shows that the answer can be read from more than one sentence. It does not show that "
-        "weights mean nothing."
+        "So very different attention can give the same answer, but only if it is on a sentence that names "
+        "the same place. This shows that the answer can be read from more than one sentence. It does not "
+        "show that attention weights mean nothing."
     )
 
 
@@ -254,20 +263,28 @@ def tell_removed(
         mean = over([fall[index, fact] for fall in falls], (-1.0, 1.0))[0]
         rows.append((named(kind), value, *span, mean, largest))
         run.claim(
-            f"Removal, {named(kind)}: in most stories, the sentence whose removal lowers the answer most "
-            "is the supporting fact.",
+            f"For the {named(kind)}, the supporting fact is in most stories the sentence whose removal "
+            "lowers the probability of the answer most.",
             value=value,
             interval=span,
             holds=span[0] > 0.7,
             against=float((1 / test.real.sum(1)).mean()),
-            control="a random sentence",
+            control="share for a random sentence",
         )
-    columns = ("reader", "largest fall is the fact's", "at least", "at most", "fall without the fact")
-    run.table("Does removal point to the supporting fact?", (*columns, "largest fall without another"), rows)
+    columns = (
+        "reader",
+        "largest fall is without the fact",
+        "low",
+        "high",
+        "mean fall without the fact",
+        "mean of the largest fall without another sentence",
+    )
+    title = "Does removal point to the supporting fact? (share of stories, and falls of the probability of "
+    run.table(f"{title}the answer)", columns, rows)
     run.say(
         "Removal finds the fact in all readers that answer correctly, even if attention is uniform. It "
-        "misses the fact if an older sentence about the person names the same place: without the fact "
-        "this sentence decides, and the answer correctly stays the same."
+        "misses the fact if an older sentence about the same person names the same place. Then this "
+        "sentence decides when the fact is removed, and the answer correctly stays the same."
     )
 
 
@@ -291,9 +308,14 @@ def draw(run: LabRun, models: Mapping[tuple[str, bool], Sequence[StoryReader]], 
     run.figure(
         "found",
         Bars(
-            groups, ["attention", "removal"], "share of stories", "The supporting fact found", better="high"
+            groups,
+            ["attention", "removal"],
+            "share of stories",
+            "Stories in which the fact is found",
+            better="high",
         ),
-        "Share of test stories in which the largest weight, or the largest fall by removal, is the fact's.",
+        "Share of test stories in which the supporting fact has the largest attention weight, or in which "
+        "its removal lowers the probability of the answer most.",
     )
     chosen = telling(test)
     row = test.pick(slice(chosen, chosen + 1))
@@ -303,15 +325,17 @@ def draw(run: LabRun, models: Mapping[tuple[str, bool], Sequence[StoryReader]], 
         with torch.no_grad():
             values.append(models[kind][0].attend(row)[0][0, :many].tolist())
         values.append(np.clip(removed(models[kind][0], row)[0, :many], 0, 1).tolist())
-    names = [f"{kind[0]}{', uniform' * kind[1]}: {by}" for kind in READ for by in ("attention", "removal")]
+    names = [
+        f"{READERS[kind[0]]}{', uniform' * kind[1]}: {by}" for kind in READ for by in ("attention", "removal")
+    ]
     *lines, question = test.text(chosen)
     marked = [(fact, column) for column in range(len(names))]
     table = Matrix(f"{question}?", list(zip(*values, strict=True)), lines, names, marked)
     run.figure(
         "story",
-        Matrices([table], "One story: attention and fall by removal, sentence by sentence", across=1),
-        "One story, sentence by sentence: attention, and the fall of the answer's probability without the"
-        " sentence, in three readers. The outline is the supporting fact.",
+        Matrices([table], "One story: attention, and fall of the probability by removal", across=1),
+        "One story: the attention on each sentence, and the fall of the answer's probability without this "
+        "sentence, in three readers. The outline marks the supporting fact.",
     )
 
 

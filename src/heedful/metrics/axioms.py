@@ -140,7 +140,7 @@ class Saturated(nn.Module):
 
 
 def saturated_model() -> Model:
-    """The case as a heedful model; its text is "two"."""
+    """The example f(x) = 1 - ReLU(1 - x) as a heedful model. The text "two" is x = 2."""
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -152,7 +152,8 @@ def saturated_model() -> Model:
 
 
 def sensitivity_case(method: str) -> float:
-    """The score a method gives to x = 2: 0 for gradients, 1 for integrated gradients and for occlusion."""
+    """The score that a method gives to x = 2: 0 for gradients, 1 for integrated gradients and for
+    occlusion."""
     model, entry = saturated_model(), registry.get(method)
     x = model.encode("two")
     wish = {"baseline": "zero", "tolerance": 1e-6, "operator": "delete", "seed": 0}

@@ -9,7 +9,8 @@ does repeating the whole text, so texts of different length can be compared. A s
 read, but this is no reason to trust it.
 
 Cost: a sort, no model inputs.
-Hurley & Rickard 2009, "Comparing measures of sparsity" (of those compared, the one with all six properties).
+Hurley & Rickard 2009, "Comparing measures of sparsity" (of the measures compared there, the only one with all
+six properties).
 """
 
 from __future__ import annotations

@@ -13,9 +13,10 @@ points, which never overlap, so its csi is 0.
 A method without randomness is perfectly consistent, and the numbers say nothing more:
 `repeated(...).drawn` is False. Wide intervals overlap, so a high csi is only as good as the standard errors.
 
-csi uses the standard errors of the method. Those of Visani et al. are `ridge_errors`: X without a column for
-the intercept but residuals of a fit with one, n - p degrees of freedom, raw kernel weights, so the intervals
-depend on the scale of the weights. The published LIME of heedful has sandwich errors, which do not.
+csi uses the standard errors of the method. Visani et al. use other standard errors (`ridge_errors`): X has no
+column for the intercept, but the residuals come from a fit with an intercept. There are n - p degrees of
+freedom, and the kernel weights are not normalised. So their intervals depend on the scale of the weights.
+heedful's LIME as published has sandwich errors, which do not depend on it.
 
 Cost: RUNS explanations; the metrics share their model inputs through a cache. Visani et al. 2022.
 """

@@ -2,13 +2,13 @@
 
     plausibility       AUPRC: mean over marked units, by score, of the precision there (average precision;
                        equal scores are one step)
-    plausibility-f1    F1 of the top k units against the marked ones
+    plausibility-f1    F1 of the top k units against the marked units
     plausibility-iou   F1 of spans: the top k units, neighbours merged, against the marked spans. A predicted
-                       span counts if it covers a marked one with
+                       span counts if it covers a marked span with
                            |both| / |either| >= 1/2
-                       precision is of predicted spans, recall of marked ones
+                       precision is over predicted spans, recall over marked spans
 
-A metric of one text uses k = the number of units marked there: the method need not guess how many, and
+A metric of one text uses k = the number of units marked there: the method need not guess this number, and
 precision, recall and F1 of units are then the same number. `agreement` is ERASER's measure over a set of
 texts: k = the mean share of marked units over the set, times the length of each text. Micro sums counts over
 texts. Macro is, as in ERASER's scripts, the mean of F1 over texts for units, and for spans the F1 of mean
@@ -16,8 +16,8 @@ precision and mean recall. ERASER's scripts print the area under the curve in tw
 steps (average precision); here it is by steps, which do not overestimate it.
 
 This is not a measure of truth. A model may decide for reasons that no person would give; an explanation that
-shows them is implausible and right. If the marks are long passages, single words cannot match a span.
-A text in which nothing or everything is marked has no value (nan). Cost: no model inputs.
+shows these reasons is right, but not plausible. If the marks are long passages, single words cannot match a
+span. A text in which nothing or everything is marked has no value (nan). Cost: no model inputs.
 
 DeYoung et al. 2020 (ERASER).
 """

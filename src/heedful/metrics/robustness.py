@@ -14,7 +14,8 @@ Scores that ignore the model never change: robustness alone is no merit. The val
 zero, or if the model has no token embeddings (functions).
 
 Quantus' local Lipschitz estimate is the same ratio without the two norms in the middle (`lipschitz` with
-unit norms); its and captum's max-sensitivity divide as here (captum's `norm_ord` over the whole tensor).
+unit norms); the max-sensitivity of Quantus and captum divides as here (captum's `norm_ord` is over the whole
+tensor).
 
 Cost: SAMPLES explanations. Alvarez-Melis & Jaakkola 2018; Yeh et al. 2019.
 """

@@ -22,8 +22,8 @@ last. All of it happens on a copy: the user's model is not changed.
 label_randomisation trains one model on the true labels and one on shuffled labels, which it can only
 memorise.
 
-Quantus' MPRT draws differently: by each module's own `reset_parameters`, at the scale of a new layer and not
-of the trained one; weights of modules without it (GPT-2's Conv1D, plain parameters) stay trained.
+Quantus' MPRT calls `reset_parameters` of each module, so random weights have the scale of a new layer, not of
+the trained layer. Weights of modules without this function (GPT-2's Conv1D, plain parameters) stay trained.
 
 Cost: one explanation per stage. Adebayo et al. 2018.
 """
@@ -119,10 +119,11 @@ def randomisation_curve(
 
 
 def layers_of(module: nn.Module) -> dict[str, list[Tensor]]:
-    """Layer -> its parameters, from the bottom up: names up to their first number, else up to two words.
+    """The parameters of each layer, from the bottom up.
 
-    In the order of definition, but what looks tokens up is the bottom: a module's own parameters are listed
-    before those of its parts.
+    The name of a layer is the name of its parameters up to the first number, or up to two words if there is
+    no number. Layers are in the order of definition, but token tables come first: a module's own parameters
+    are listed before those of its parts.
     """
     layers: dict[str, list[Tensor]] = {}
     for name, tensor in module.named_parameters():
@@ -141,7 +142,7 @@ def layers_of(module: nn.Module) -> dict[str, list[Tensor]]:
 
 @torch.no_grad()
 def randomise(tensors: Sequence[Tensor], rng: torch.Generator) -> None:
-    """Each drawn anew from a normal with its own mean and standard deviation."""
+    """Replace each tensor by normal noise with the mean and standard deviation of that tensor."""
     for tensor in tensors:
         noise = torch.randn(tensor.shape, generator=rng).to(tensor)
         tensor.copy_(tensor.mean() + tensor.std(correction=0) * noise)
@@ -152,7 +153,8 @@ def compared(name: str, scores: Floats, others: Floats) -> RandomisedLayer:
 
 
 def correlation(a: Floats, b: Floats) -> float:
-    """Spearman's; 0 where one of them has no order. What differs by rounding alone is a tie."""
+    """Spearman correlation. It is 0 if all values of `a` or `b` are equal. Values that differ only by
+    rounding are ties."""
     a, b = merged_scores(a), merged_scores(b)
     return float(stats.spearmanr(a, b).statistic) if np.ptp(a) and np.ptp(b) else 0.0
 

@@ -90,9 +90,9 @@ def score_explanations(
     seed: int = 0,
     known: ScoreInputs | None = None,
 ) -> list[Score]:
-    """Scores of every attribution (all of one text and target) by every metric under every operator.
+    """Evaluate explanations of one text and target with every metric and every removal operator.
 
-    metrics   names; None: all that ask for rows
+    metrics   names of metrics; if None, all metrics that remove words
     """
     session, known = session_of(model), known or ScoreInputs()
     chosen = [registry.get_metric(n) for n in (default_metrics() if metrics is None else metrics)]

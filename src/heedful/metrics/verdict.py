@@ -72,7 +72,7 @@ class MethodVerdict(NotebookRepr):
 
 @dataclass(frozen=True)
 class Verdict(NotebookRepr):
-    """Which method to use, and the evidence for it. `str(verdict)` says it in words.
+    """Which method to use, and the evidence for it. `str(verdict)` describes them in words.
 
     Parameters
     ----------
@@ -81,27 +81,28 @@ class Verdict(NotebookRepr):
     methods
         One entry per method, the best first.
     use
-        The recommended method. "": there is none.
+        The recommended method. Empty if no method is recommended.
     certified
-        Whether no other method is better by a relevant amount.
+        Whether the audit shows that no other method is better by a relevant amount.
     cells
         The measurements that were used: metric and removal operator.
     draws
-        Random orders per text.
+        Number of random orders per text.
     common
-        Texts on which every method has a value.
+        Number of texts on which every method has a value.
     compared
-        Whether methods were compared with each other. That needs enough texts.
+        Whether methods were compared with each other. This needs enough texts.
     looked_always
-        The verdict was checked after every text, with a test that allows it.
+        Whether the verdict was checked after every text, with a test that allows this.
     left_out
-        Methods that take no part, and the reasons.
+        Methods that are not part of the verdict, and the reasons.
     flat
-        All orders had the same effect on every text, so there is nothing to compare.
+        Whether all orders had the same effect on every text. Then there is nothing to compare.
     visible_share
-        The share of random orders beaten that an audit of this size would detect in 80 % of cases.
+        The share of beaten random orders that a method needs, so that an audit of this size detects it in 80
+        % of cases.
     visible_gap
-        The difference between two methods that it would detect in 80 % of cases.
+        The difference between two methods that an audit of this size detects in 80 % of cases.
 
     Examples
     --------
@@ -136,7 +137,7 @@ class Verdict(NotebookRepr):
 
     @property
     def headline(self) -> str:
-        """The first sentence."""
+        """The first sentence of the verdict."""
         return self.sentences[0]
 
     @property
@@ -153,17 +154,17 @@ class Verdict(NotebookRepr):
 
     @property
     def not_shown(self) -> list[str]:
-        """Not shown to be better than random orders."""
+        """Methods that are not shown to be better than random orders."""
         return [each.method for each in self.methods if not each.better]
 
     @property
     def may_be_best(self) -> list[str]:
-        """The set of the best."""
+        """Methods that may be the best method."""
         return [each.method for each in self.methods if each.may_be_best]
 
     @property
     def operators(self) -> tuple[str, ...]:
-        """By which everything was judged."""
+        """Removal operators that judged the methods."""
         return tuple(dict.fromkeys(cell.operator for cell in self.cells))
 
 

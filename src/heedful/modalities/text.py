@@ -19,7 +19,7 @@ UNITS = ("token", "word", "sentence")
 
 @dataclass(frozen=True, eq=False)
 class TextInput(Input):
-    """A text as the model reads it, with the way back to the characters.
+    """A text as the model reads it: tokens, and the characters that each token came from.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class TextInput(Input):
     special
         Per token: whether it is a special token.
     words
-        Per token: the number of its word, -1 for special tokens.
+        For each token: the number of its word, or -1 for special tokens.
     word_spans
         Per word: its characters (start, end).
     segments
@@ -86,7 +86,7 @@ class TextInput(Input):
         return self.text[start:end]
 
     def units(self, name: str = "word") -> Units:
-        """Tokens, words or sentences; special tokens are in no unit."""
+        """The tokens, words or sentences of the text. Special tokens are in no unit."""
         if name not in UNITS:
             raise HeedfulError(f"unknown unit {name!r}", fix=f"Use one of: {', '.join(UNITS)}")
         if name not in self._partitions:
@@ -99,7 +99,7 @@ class TextInput(Input):
 
 
 def text_of(x: Input) -> TextInput:
-    """The input as a text, or a sentence that says what it is instead."""
+    """The input as a `TextInput`. An input that is not a text gives an error."""
     if not isinstance(x, TextInput):
         raise HeedfulError(f"this model reads text, and the input is of the kind {x.modality!r}")
     return x

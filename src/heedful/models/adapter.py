@@ -37,7 +37,7 @@ from heedful.models.value_zeroing import value_maps
 
 
 class TokenModel(TokenReader):
-    """A transformer as a heedful model; see heedful.core.model.Model."""
+    """A transformer with a tokenizer as a heedful model (see `heedful.core.model.Model`)."""
 
     @property
     def capabilities(self) -> frozenset[str]:

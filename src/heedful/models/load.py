@@ -36,7 +36,7 @@ def load(
         tokenizer)`, an `nn.Module` with `embed` and `forward` functions and a tokenizer, or a plain
         function from a list of texts to scores.
     tokenizer
-        The tokenizer of an `nn.Module`. A loaded model is allowed, too: then its tokenizer is used.
+        The tokenizer of an `nn.Module`. You can also give a loaded model: then its tokenizer is used.
     embed
         For an `nn.Module`: a function from token ids to embeddings.
     forward
@@ -46,10 +46,10 @@ def load(
     task
         Kind of the model, such as "classifier" or "causal-lm", if it cannot be recognised.
     allow_pickle
-        Also read weights that are stored as pickle. Pickle files can run code: use it only for files you
-        trust.
+        Also read weights that are stored as pickle. Pickle files can run code, so use this option only for
+        files you trust.
     trust_remote_code
-        Run the Python code that comes with a model on the hub. Use it only for authors you trust.
+        Run the Python code that comes with a model on the hub. Use this option only for authors you trust.
     local_only
         Do not contact the hub.
 
@@ -99,7 +99,7 @@ def load(
 
 
 def load_token_model(source: Loadable, task: str = "this", **options: Any) -> TokenModel:
-    """`load`, for work that needs to see tokens: a function of texts is refused."""
+    """`load` for work that needs tokens. A plain function of texts gives an error."""
     from heedful.models.adapter import token_model
 
     return token_model(load(source, **options), task)

@@ -58,7 +58,7 @@ def can_copy(model: Model) -> bool:
 
 
 def copied(model: Model) -> Copy:
-    """A deep copy of the module behind a model."""
+    """A deep copy of the torch module of a model."""
     if not isinstance(model, TokenModel) or not isinstance(model.backend, HFBackend | TorchBackend):
         raise HeedfulError(f"{model.name} cannot be copied", "it is not a torch module that heedful loaded")
     memo: dict[int, Any] = {}

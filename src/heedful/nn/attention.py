@@ -59,7 +59,8 @@ def attention(
     score: str = "dot",
     u: Float[Tensor, "*h d"] | None = None,
 ) -> AttentionResult:
-    """softmax(scores + M) V, with the weights; `mask` broadcasts to (*b, S, T). "additive" needs `u`."""
+    """Compute softmax(scores + mask) V, and the weights. `mask` broadcasts to (*b, S, T). The score
+    "additive" needs `u`."""
     check_score(score)
     if (u is None) == (score == "additive"):
         raise HeedfulError(
@@ -80,7 +81,8 @@ def single_query(
     score: str = "dot",
     u: Float[Tensor, "*h d"] | None = None,
 ) -> tuple[Float[Tensor, "*b d_v"], Float[Tensor, "*b T"]]:
-    """alpha = softmax_t(scores_t), out = sum_t alpha_t v_t; `mask` is (*b, T)."""
+    """Attention of one query: (sum_t alpha_t v_t, alpha) with alpha = softmax_t(scores_t). `mask` is (*b,
+    T)."""
     rows = None if mask is None else mask.unsqueeze(-2)
     out, weights = attention(query.unsqueeze(-2), key, value, rows, score, u)
     return out.squeeze(-2), weights.squeeze(-2)
@@ -105,7 +107,7 @@ def additive_mask(
 
 
 def causal_mask(length: int, dtype: torch.dtype = torch.float32) -> Float[Tensor, "T T"]:
-    """M_{s,t} = 0 if t <= s else -inf."""
+    """The causal mask: M_{s,t} = 0 if t <= s, otherwise -inf."""
     return additive_mask(causal(length), dtype)
 
 

@@ -47,7 +47,7 @@ def gelu_tanh(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
 
 
 def solu(x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
-    """x * softmax(x): large entries stay, those in their shade go to zero.
+    """x * softmax(x): large entries stay, and entries that are much smaller go to zero.
 
     (4, 1, 4, 1) -> (1.905, .024, 1.905, .024);  (1, 1, 1, 1) -> 1/4 each.
     """
@@ -86,7 +86,7 @@ ACTIVATIONS: dict[str, Callable[[int], Callable[[Tensor], Tensor]]] = {  # name 
 
 
 class MLP(nn.Module):
-    """W_2 act(W_1 x + b_1) + b_2, hidden size 4 x width unless told."""
+    """W_2 act(W_1 x + b_1) + b_2. The default hidden size is 4 x width."""
 
     def __init__(self, width: int, hidden: int | None = None, activation: str = "gelu") -> None:
         super().__init__()
@@ -103,7 +103,7 @@ class MLP(nn.Module):
 
 
 class Block(nn.Module):
-    """One pre-LN transformer layer. `mask=None` means causal."""
+    """One pre-LN transformer layer. With `mask=None`, attention is causal."""
 
     def __init__(self, width: int, heads: int, dropout: float = 0.0, activation: str = "gelu") -> None:
         super().__init__()

@@ -47,7 +47,8 @@ CHAR_TO_BYTE = {c: b for b, c in BYTE_TO_CHAR.items()}
 
 @dataclass(frozen=True)
 class BPE:
-    """`vocab` symbol -> id, `merges` in the order learnt; text never encodes to `specials`."""
+    """A byte-pair encoding. `vocab` maps symbols to ids, `merges` has the order of learning. Text is never
+    encoded as `specials`."""
 
     vocab: dict[str, int]
     merges: tuple[tuple[str, str], ...]
@@ -133,7 +134,8 @@ def train_bpe(
     specials: Sequence[str] = (),
     min_count: int = 1,
 ) -> BPE:
-    """Learn merges until `vocab_size` symbols, specials included, or no pair left with `min_count`."""
+    """Learn merges until there are `vocab_size` symbols (including `specials`), or until no pair occurs at
+    least `min_count` times."""
     counted = Counter(piece for text in texts for piece in pieces(text, byte_level))
     alphabet = BYTE_TO_CHAR.values() if byte_level else {c for piece in counted for c in piece}
     vocab = {symbol: i for i, symbol in enumerate([*specials, *sorted(alphabet)])}

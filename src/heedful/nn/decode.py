@@ -36,21 +36,21 @@ def greedy(logits: Float[Tensor, "*b V"]) -> Int[Tensor, "*b"]:
 
 
 def sample(logits: Float[Tensor, "*b V"], rng: torch.Generator) -> Int[Tensor, "*b"]:
-    """A draw from softmax(logits)."""
+    """Sample a token from softmax(logits)."""
     probs = logits.softmax(-1)
     drawn = torch.multinomial(probs.reshape(-1, probs.shape[-1]), 1, generator=rng)
     return drawn.view(probs.shape[:-1])
 
 
 def temperature(logits: Float[Tensor, "*b V"], tau: float | int) -> Float[Tensor, "*b V"]:
-    """logits / tau."""
+    """Divide the logits by tau."""
     if not tau > 0:
         raise HeedfulError(f"temperature is {tau}, it must be above 0", fix="For temperature 0 use greedy")
     return logits / tau
 
 
 def top_k(logits: Float[Tensor, "*b V"], k: int) -> Float[Tensor, "*b V"]:
-    """-inf but for the k best; what ties with the k-th stays as well."""
+    """Keep the k largest logits, and those equal to the k-th. All other logits become -inf."""
     if k < 1:
         raise HeedfulError(f"top-k needs k of at least 1, got {k}")
     worst = logits.topk(min(k, logits.shape[-1])).values[..., -1:]  # (*b, 1)
@@ -58,7 +58,8 @@ def top_k(logits: Float[Tensor, "*b V"], k: int) -> Float[Tensor, "*b V"]:
 
 
 def nucleus(logits: Float[Tensor, "*b V"], p: float | int) -> Float[Tensor, "*b V"]:
-    """-inf but for the smallest set of best tokens with mass >= p: a token stays if its betters have < p."""
+    """Keep the smallest set of best tokens with total probability >= p. All other logits become -inf. So a
+    token is kept if the better tokens together have a probability < p."""
     if not 0 < p <= 1:
         raise HeedfulError(f"nucleus needs 0 < p <= 1, got {p}")
     if p == 1:
@@ -105,7 +106,7 @@ def beam_search(
     eos: int | None = None,
     length_penalty: float | int = 1.0,
 ) -> list[Beam]:
-    """The best finished sequences, best first, at most `beams`.
+    """The best finished sequences, best first, at most `beams` of them.
 
     Each step takes the 2 x beams best continuations, so that `beams` stay open even if all the best ones end.
     A continuation that ends counts only if it is among the first `beams`. The search stops when `beams` are
@@ -162,7 +163,8 @@ def generate(
     seed: int = 0,
     **options: float | int,
 ) -> Int[Tensor, " T_out"]:
-    """Prompt and continuation, by the name of a strategy; `options` are those of STRATEGIES."""
+    """Continue a prompt with a named strategy, and return both. `options` are those of the strategy
+    (STRATEGIES)."""
     if strategy not in STRATEGIES:
         raise HeedfulError(f"no decoding strategy {strategy!r}", fix=f"Choose one of {', '.join(STRATEGIES)}")
     known = STRATEGIES[strategy]

@@ -14,8 +14,8 @@ from heedful.core.errors import HeedfulError
 
 
 def sinusoids(length: int, width: int, halves: bool = False) -> Float[Tensor, "T d"]:
-    """Sine on even, cosine on odd coordinates, base 10000; with `halves` all sines first, then the cosines
-    (the same codes in the order that Marian, XLM and others use)."""
+    """Position codes with base 10000: sine on even coordinates, cosine on odd coordinates. With `halves`, all
+    sines come first, then all cosines (the order of Marian, XLM and others)."""
     position = torch.arange(length, dtype=torch.float64)[:, None]  # (T, 1)
     even = torch.arange(0, width, 2, dtype=torch.float64)  # 2i
     rate = 10000.0 ** (-even / width)  # (ceil(d / 2),)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GPT2Config:
-    """Sizes of a GPT-2; the defaults are the 124M model."""
+    """Sizes of a GPT-2 model. The defaults are the sizes of the 124M model."""
 
     vocab_size: int = 50257
     context: int = 1024
@@ -42,7 +42,7 @@ class GPT2Config:
 
 
 class GPT2(nn.Module):
-    """The language model. `seed` draws the weights; the global random state is left alone."""
+    """The GPT-2 language model. `seed` sets the initial weights. The global random state does not change."""
 
     def __init__(self, config: GPT2Config, seed: int = 0) -> None:
         super().__init__()

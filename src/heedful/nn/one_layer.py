@@ -31,7 +31,8 @@ from heedful.nn.mixing import Mixing, OneLayerOutput
 
 @dataclass(frozen=True)
 class OneLayerConfig:
-    """Sizes of the classifier; the defaults are the paper's, but for `pad_attends` (True there, on UNK)."""
+    """Sizes of the classifier. The defaults are those of the paper, except `pad_attends`: the paper pads with
+    UNK and attends to it."""
 
     vocab_size: int
     heads: int = 6
@@ -45,7 +46,8 @@ class OneLayerConfig:
 
 
 class OneLayerClassifier(nn.Module):
-    """K single-query attention heads, each with its own linear read-out. `seed` draws the weights."""
+    """K attention heads with a single query, each with its own linear read-out. `seed` sets the initial
+    weights."""
 
     position: Tensor
 

@@ -27,7 +27,7 @@ from heedful.nn.gpt2 import GPT2
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """How to train; the defaults suit a model of a few million parameters."""
+    """Settings of a training run. The defaults suit a model of a few million parameters."""
 
     steps: int = 1000
     batch: int = 16
@@ -65,7 +65,8 @@ def fit(
     config: TrainConfig,
     after_step: Callable[[int, float], None] | None = None,
 ) -> list[float]:
-    """Minimise `loss(step)` and return its values. `after_step(step, loss)` may evaluate or save."""
+    """Minimise `loss(step)` and return its value at every step. `after_step(step, loss)` may evaluate or save
+    the model."""
     groups = decay_groups(model, config.weight_decay)
     optimiser = torch.optim.AdamW(groups, lr=config.lr, betas=config.betas, fused=True)
     losses: list[float] = []
@@ -105,7 +106,7 @@ def train(
     config: TrainConfig,
     after_step: Callable[[int, float], None] | None = None,
 ) -> list[float]:
-    """Next-token training on one long row of tokens; leaves the model in eval mode."""
+    """Train a model to predict the next token of one long sequence. At the end, the model is in eval mode."""
     length = min(model.config.context + 1, len(ids))
     rng = torch.Generator().manual_seed(config.seed)
     return fit(model, lambda _: model.loss(windows(ids, config.batch, length, rng)), config, after_step)

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    """Sizes; the defaults are the paper's base model. One vocabulary serves source and target."""
+    """Sizes of the transformer. The defaults are those of the paper's base model. Source and target share one
+    vocabulary."""
 
     vocab_size: int
     context: int = 512
@@ -121,7 +122,8 @@ class DecoderLayer(Layer):
 
 
 class Transformer(nn.Module):
-    """The encoder-decoder. `seed` draws the weights; the global random state is left alone.
+    """The encoder-decoder transformer. `seed` sets the initial weights. The global random state does not
+    change.
 
     `source` and `target` are ids (B, T) and (B, S), their masks 1 on tokens and 0 on padding (None: no
     padding). `target` starts with a start token; position t of the output is about target token t + 1.

@@ -59,7 +59,7 @@ def number(claim: Claim) -> str:
         low, high = map(shown, claim.interval)
         words = f"{shown(claim.value)} ({low} to {high})"
     if claim.against is not None:
-        words += f"; {claim.control or 'control'} {shown(claim.against)}"
+        words += f"; {claim.control or 'control'}: {shown(claim.against)}"
     return words
 
 

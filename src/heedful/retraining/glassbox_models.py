@@ -82,7 +82,7 @@ GlassBox = Logistic | Tree
 
 
 def presence(texts: Iterable[Words], vocabulary: Sequence[str]) -> Presence:
-    """(n, V) sparse."""
+    """A sparse matrix (n, V): 1 if the text contains the word of the vocabulary."""
     place = {word: j for j, word in enumerate(vocabulary)}
     rows = [sorted(place[word] for word in text if word in place) for text in texts]
     ends = np.cumsum([0, *map(len, rows)])
@@ -91,7 +91,7 @@ def presence(texts: Iterable[Words], vocabulary: Sequence[str]) -> Presence:
 
 
 def fit_logistic(x: Presence, y: Floats, vocabulary: Sequence[str], most: int = 10) -> Logistic:
-    """Greedy forward selection; y is 0 or 1."""
+    """Fit a logistic regression on at most `most` words, chosen by greedy forward selection. y is 0 or 1."""
     chosen: list[int] = []
     beta = newton(np.ones((len(y), 1)), y)
     for _ in range(min(most, x.shape[1])):
@@ -131,7 +131,7 @@ def newton(z: Floats, y: Floats, ridge: float = RIDGE) -> Floats:
 def fit_tree(
     x: Presence, y: Floats, vocabulary: Sequence[str], most: int = 10, leaf: int = MIN_LEAF_TEXTS
 ) -> Tree:
-    """Grown greedily from the root; y is 0 or 1."""
+    """Grow a decision tree greedily from the root. y is 0 or 1."""
     share = float(y.mean())
     j = best_split(x, y, leaf) if most and 0 < share < 1 else None
     if j is None:
@@ -158,7 +158,8 @@ def best_split(x: Presence, y: Floats, leaf: int) -> int | None:
 
 
 def common(texts: Sequence[Words], most: int, least: int = 5) -> list[str]:
-    """The words of the most texts, at least `least`; ties in alphabetical order."""
+    """The `most` words that are in most texts, each in at least `least` texts. Ties are in alphabetical
+    order."""
     words, counts = np.unique([word for text in texts for word in sorted(text)], return_counts=True)
     order: Indices = np.argsort(-counts, kind="stable")[:most]
     return [str(words[j]) for j in order if counts[j] >= least]

@@ -127,7 +127,7 @@ def gold_recall(
 
 
 def words_of(text: str) -> list[str]:
-    """Each word once, in lower case, in reading order; what holds no letter or digit is left out."""
+    """Each word once, in lower case, in reading order. Words without letters and digits are left out."""
     words = (text[start:end].lower() for start, end in split_words(text))
     return list(dict.fromkeys(word for word in words if any(c.isalnum() for c in word)))
 
@@ -150,7 +150,7 @@ def recalls(
     seed: int,
     params: Mapping[str, Mapping[str, Any]] | None,
 ) -> Floats:
-    """(texts, methods) recall, each text given as its words."""
+    """Recall of every method on every text: (texts, methods). Each text is a list of words."""
     model, rng = load(function_of(made)), np.random.default_rng(seed)
     results = []
     for words in texts:

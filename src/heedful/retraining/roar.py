@@ -67,7 +67,7 @@ class TokenSplit:
 
 @dataclass(frozen=True)
 class RoarSettings:
-    """How often models are retrained, and without how much."""
+    """How often models are retrained, and which shares of the units are removed."""
 
     shares: tuple[float, ...] = SHARES  # of the units, removed in turn
     seeds: int = SEEDS  # trainings of each
@@ -83,7 +83,7 @@ def roar(
     imputer: Imputer,
     settings: RoarSettings | None = None,
 ) -> Roar:
-    """Retrain without what each method ranks first.
+    """Retrain models without the units that each method ranks first.
 
     scores    by method: for each text of train and of test, one score per unit, high first; the random
               control is added

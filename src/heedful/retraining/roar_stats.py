@@ -60,7 +60,8 @@ def mean_of(right: npt.NDArray[Any]) -> SeedMean:
 
 @dataclass(frozen=True)
 class RetrainingCurve:
-    """One method: accuracy after retraining, share by share, and what the bare pattern tells."""
+    """The results of one method: accuracy after retraining for each removed share, and from the bare removal
+    pattern."""
 
     method: str
     accuracy: tuple[float, ...]
@@ -74,7 +75,7 @@ class RetrainingCurve:
 
 @dataclass(frozen=True)
 class Roar(NotebookRepr):
-    """What retraining shows. `str()` says it in plain words, and no more than the intervals carry."""
+    """The result of retraining. `str()` describes it in words, and claims only what the intervals support."""
 
     shares: tuple[float, ...]
     curves: tuple[RetrainingCurve, ...]  # by fall, highest first; the control last
@@ -93,32 +94,36 @@ class Roar(NotebookRepr):
         return next(curve for curve in self.curves if curve.method == method)
 
     def __str__(self) -> str:
-        where = f"Retrained {self.seeds} times, on {self.n} test texts, removed words by {self.imputer}"
+        where = (
+            f"The classifier was retrained {self.seeds} times and tested on {self.n} texts (imputation of "
+            f"removed words: {self.imputer})."
+        )
         if np.isnan(self.whole_interval[0]):
-            return f"{where}: one seed or text shows no spread, so nothing is claimed."
+            return f"{where} One seed or text shows no variation, so nothing is claimed."
         flagged = [curve for curve in self.curves if curve.leaks]
         fair = {curve.method for curve in self.curves} - {curve.method for curve in flagged}
         claims = [
-            (self.lead, "{} lower{s} accuracy faster than random removal" + _tied(self.lead)),
-            (_only(self.behind, fair), "{} lower{s} it faster than random too, but less than the fastest"),
-            (_only(self.not_faster, fair), "{} cannot be told apart from random removal"),
-            (_only(self.slower, fair), "{} lower{s} it more slowly than random removal"),
+            (self.lead, "Removal by {} lowers the accuracy faster than random removal" + _tied(self.lead)),
+            (
+                _only(self.behind, fair),
+                "Removal by {} also lowers it faster, but less than the fastest method",
+            ),
+            (_only(self.not_faster, fair), "Removal by {} does not differ significantly from random removal"),
+            (_only(self.slower, fair), "Removal by {} lowers it more slowly than random removal"),
         ]
-        lines = [
-            words.format(listed(names), s="s" if len(names) == 1 else "") for names, words in claims if names
-        ]
+        lines = [words.format(listed(names)) for names, words in claims if names]
         lines += [self._flag(curve) for curve in flagged]
         if not self.whole_interval[0] > self.chance:
-            lines.append("with nothing removed the model is not above chance: the task teaches nothing here")
-        return f"{where}: {'; '.join(lines)}."
+            lines.append("With nothing removed, the model is not above chance, so nothing can be concluded")
+        return f"{where} {'. '.join(lines)}."
 
     def _flag(self, curve: RetrainingCurve) -> str:
         text = f"{max(curve.pattern):.2f} (chance {self.chance:.2f})"
         if curve.method == CONTROL:
-            return f"the length of the text alone tells the label with accuracy {text}"
+            return f"The length of the text alone predicts the label with accuracy {text}"
         return (
-            f"flagged: the places {curve.method} removes tell the label by themselves with accuracy {text}, "
-            "so a small fall says nothing"
+            f"{curve.method} is flagged: the positions it removes predict the label by themselves with "
+            f"accuracy {text}, so a small fall shows nothing"
         )
 
 
@@ -127,7 +132,7 @@ def _only(names: Sequence[str], those: set[str]) -> tuple[str, ...]:
 
 
 def _tied(names: Sequence[str]) -> str:
-    return ", and cannot be told apart" if len(names) > 1 else ""
+    return "; these methods do not differ significantly" if len(names) > 1 else ""
 
 
 @dataclass(frozen=True)

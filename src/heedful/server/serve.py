@@ -32,24 +32,24 @@ def serve(
     Parameters
     ----------
     *models
-        What `heedful.load` takes. None given: "zoo:sentiment" and "zoo:lm".
+        Models: anything that `heedful.load` takes. Default: "zoo:sentiment" and "zoo:lm".
     host
         Address to listen on. Any address other than this machine's own needs a token, which is printed.
     port
-        Port to listen on. 0: any free port.
+        Port to listen on. If 0, any free port.
     runs
-        Folder in which results are stored and from which run folders are opened. None: a temporary folder,
-        which is deleted when the server stops.
+        Folder in which results are stored and from which run folders are opened. If `None`, a temporary
+        folder, which is deleted when the server stops.
     allow_load
         Let the web page load other models that are on this machine.
     dictionaries
-        SAEs by model name: a `heedful.SAE` or its folder.
+        A mapping from model name to SAE: a `heedful.SAE` or its folder.
     texts
-        By model name: the texts on which features are read.
+        A mapping from model name to the texts on which features are read.
     open_browser
         Open the web page in a browser.
     block
-        Wait until Ctrl-C. False: return at once.
+        Wait until Ctrl-C. If False, return at once.
 
     Returns
     -------

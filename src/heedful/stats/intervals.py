@@ -41,7 +41,7 @@ UNKNOWN = (math.nan, math.nan)
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """Means (M,) with an interval each."""
+    """Means (M,), each with an interval."""
 
     mean: Floats
     low: Floats
@@ -52,12 +52,14 @@ class Band:
 
 
 def student_quantile(freedom: float, claims: int = 1, level: float = LEVEL) -> float:
-    """Standard errors on each side of `claims` intervals that hold together with probability `level`."""
+    """Half-width, in standard errors, of each of `claims` intervals that are simultaneous at the given
+    `level`."""
     return float(special.stdtrit(freedom, 1 - (1 - level) / max(claims, 1) / 2))
 
 
 def student(values: Floats, claims: int) -> Band:
-    """values (n, M): independent draws; `claims` intervals that shall hold together."""
+    """Means of independent values (n, M) with Student's intervals. They are simultaneous for `claims`
+    intervals."""
     n = len(values)
     mean = values.mean(0)
     if n < 2:
@@ -67,14 +69,15 @@ def student(values: Floats, claims: int) -> Band:
 
 
 def mean_of(values: npt.ArrayLike, limits: Interval = WHOLE, claims: int = 1) -> tuple[float, Interval]:
-    """(mean, 95 %) of independent draws (n,), cut to the range they can have, such as UNIT for shares."""
+    """Mean and 95 % interval of independent values (n,). The interval is cut to `limits`, such as UNIT for
+    shares."""
     band = student(np.asarray(values, dtype=np.float64)[:, None], claims)
     low, high = float(band.low[0]), float(band.high[0])
     return float(band.mean[0]), (max(low, limits[0]), min(high, limits[1]))
 
 
 def nanmean_of(values: npt.ArrayLike, limits: Interval = WHOLE, claims: int = 1) -> tuple[float, Interval]:
-    """`mean_of` the values that are finite."""
+    """`mean_of` for the finite values only."""
     every = np.asarray(values, dtype=np.float64)
     finite = every[np.isfinite(every)]
     return mean_of(finite, limits, claims) if len(finite) else (math.nan, UNKNOWN)
@@ -84,13 +87,13 @@ def nanmean_of(values: npt.ArrayLike, limits: Interval = WHOLE, claims: int = 1)
 
 
 def share_of(hits: npt.ArrayLike, claims: int = 1) -> tuple[float, Interval]:
-    """(share, interval) of yes and no (n,); Clopper & Pearson 1934."""
+    """Share of True among `hits` (n,), and its interval (Clopper & Pearson 1934)."""
     each = np.asarray(hits, dtype=bool)
     return share_of_count(int(each.sum()), len(each), claims)
 
 
 def share_of_count(k: int, n: int, claims: int = 1) -> tuple[float, Interval]:
-    """(share, interval) of k in n."""
+    """The share k / n, and its interval (Clopper & Pearson 1934)."""
     if not n:
         return math.nan, UNKNOWN
     tail = (1 - LEVEL) / max(claims, 1) / 2
@@ -121,7 +124,8 @@ def variance(values: Floats) -> float:
 def two_way_mean(
     values: Floats, limits: Interval = WHOLE, seed_factor: float = 1.0
 ) -> tuple[float, Interval]:
-    """(mean, interval) of values (k, n), seeds by texts; `seed_factor` multiplies the part of the seeds."""
+    """Mean and interval of values (k, n) for k seeds and n texts. `seed_factor` multiplies the variance over
+    seeds."""
     k, n = values.shape
     seeds = seed_factor * variance(values.mean(1)) / k
     texts = variance(values.mean(0)) / n
@@ -163,7 +167,8 @@ def resample_counts(
 def bootstrap(
     statistic: Callable[[Counts], Floats], n: int, seed: int, draws: int = DRAWS, chunk: int = CHUNK_DRAWS
 ) -> Floats:
-    """(draws, ...) a statistic of n units drawn with repetition; it gets counts (B, n) and gives (B, ...)."""
+    """Bootstrap values (draws, ...) of a statistic of n units. `statistic` maps counts (B, n) to values (B,
+    ...)."""
     return np.concatenate([statistic(counts) for counts in resample_counts(n, seed, draws, chunk)])
 
 
@@ -175,7 +180,7 @@ def resampled_means(values: Floats, seed: int) -> Floats:
 def percentile_interval(
     draws: npt.ArrayLike, tails: Interval = TAILS, *, finite_only: bool = False
 ) -> Interval:
-    """The central 95 % of draws (D,); `finite_only` leaves out what is no finite number."""
+    """The central 95 % of draws (D,). With `finite_only`, draws that are not finite are left out."""
     values = np.asarray(draws, dtype=np.float64)
     if finite_only:
         values = values[np.isfinite(values)]
@@ -186,7 +191,8 @@ def percentile_interval(
 
 
 def bootstrap_ratio(over: Floats, under: Floats, seed: int) -> Interval:
-    """95 % of sum(over) / sum(under), units (n,) drawn with repetition; draws with no `under` left out."""
+    """95 % bootstrap interval of sum(over) / sum(under) over n units. Draws in which sum(under) is 0 are left
+    out."""
     with np.errstate(invalid="ignore", divide="ignore"):
         ratios = bootstrap(lambda counts: (counts @ over) / (counts @ under), len(over), seed)
     return percentile_interval(ratios, ((1 - LEVEL) / 2, (1 + LEVEL) / 2), finite_only=True)
@@ -212,7 +218,7 @@ def bootstrap_t(values: Floats, counts: npt.NDArray[np.int64] | Floats) -> tuple
 
 
 def max_t(values: Floats, seed: int) -> Band:
-    """values (n, M): one row per unit; intervals of the M means that hold together."""
+    """Simultaneous intervals of the M means of values (n, M), with one row per unit."""
     n, m = values.shape
     mean = values.mean(0)
     if n < 2:

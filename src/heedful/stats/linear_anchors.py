@@ -34,7 +34,7 @@ MAX_FREE_POSITIONS = 22  # free positions: four million sums
 
 @dataclass(frozen=True)
 class LinearRule:
-    """One weight a position, towards the predicted class."""
+    """A linear rule: a bias, and one weight per position towards the predicted class."""
 
     weights: Floats  # (T,)
     bias: float

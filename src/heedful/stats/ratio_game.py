@@ -32,7 +32,8 @@ REACH = 40.0  # exp(-40) is nothing
 
 @dataclass(frozen=True)
 class RatioGame:
-    """Numerators and denominators of d words, present (1) and absent (0), and of what is always there."""
+    """Numerators (n) and denominators (g) of d words, present (1) or absent (0), and of tokens that are never
+    removed."""
 
     n1: Floats  # (d,)
     n0: Floats

@@ -37,7 +37,7 @@ BISECTIONS = 10
 
 @dataclass(frozen=True)
 class Search:
-    """How hard is searched."""
+    """Settings of the search: the allowed change of the answer, and the amount of work."""
 
     epsilon: float = 0.01
     starts: int = 5  # K

@@ -53,17 +53,17 @@ def trial(
     texts
         Texts to test on.
     labels
-        The true labels, as names or indices. None: the predictions.
+        The true labels, as names or indices. If `None`, the predictions.
     train
-        `(texts, labels)` or `(texts, labels, rationales)` to train on. Without it, tests that train are
-        skipped.
+        `(texts, labels)` or `(texts, labels, rationales)` to train on. Without training data, tests that
+        train models are skipped.
     tests
-        Names of tests. None: all that can run.
+        Names of tests. If `None`, all tests that can run.
     improve
-        Regularisers to fine-tune with and to compare before and after: "sharper", "flatter", "diverse",
-        "rationales".
+        Regularisers. For each of them, the model is fine-tuned and compared before and after: "sharper",
+        "flatter", "diverse", "rationales".
     settings
-        A `heedful.trials.suite.TrialSettings`. None: the defaults.
+        A `heedful.trials.suite.TrialSettings`. If `None`, the default settings.
     long
         What to do with a text that is too long: "error" or "truncate".
     progress
@@ -74,7 +74,8 @@ def trial(
     Returns
     -------
     Trial
-        One row per finding, each with its interval and its control. `print(trial)` shows them in words.
+        One row per finding, each with its interval and its control. `print(trial)` describes the findings in
+        words.
 
     Examples
     --------

@@ -43,7 +43,7 @@ class Example:
 
 @dataclass(frozen=True, eq=False)
 class Cases:
-    """All texts of a trial."""
+    """All texts of a trial, and the model."""
 
     model: TokenModel
     cases: tuple[Example, ...]
@@ -78,7 +78,8 @@ def prepare(
     long: str = "truncate",
     progress: Progress | None = None,
 ) -> Cases:
-    """Read every text once; what cannot be read is skipped and told. Labels are names or indices."""
+    """Read every text once. Texts that cannot be read are skipped, and notes say why. Labels are names or
+    indices."""
     from heedful.models.adapter import token_model
 
     if model.kind not in KINDS:

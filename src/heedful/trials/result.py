@@ -39,9 +39,9 @@ class Trial(StoredResult):
     model
         Facts about the model.
     settings
-        How it was made: seed, options, versions.
+        How the trial was made: seed, options, versions.
     details
-        Numbers per text, by test.
+        For each test: the numbers of every text.
     skipped
         Tests that did not run, and the reasons.
     notes
@@ -51,7 +51,7 @@ class Trial(StoredResult):
     conclusion
         What the tests show together.
     charts
-        Data of the charts, by test.
+        For each test: the data of its chart.
 
     Examples
     --------
@@ -79,22 +79,22 @@ class Trial(StoredResult):
 
     @property
     def table(self) -> list[dict[str, Any]]:
-        """One dictionary per line, JSON-ready."""
+        """One dictionary per finding, ready for JSON."""
         return [row.to_dict() for row in self.findings]
 
     def of(self, test: str) -> list[TrialRow]:
-        """The rows of one test."""
+        """The findings of one test."""
         return [row for row in self.findings if row.test == test]
 
     @property
     def verdict(self) -> str:
-        """What each test showed and did not, then what that comes to: one paragraph."""
+        """One paragraph: what each test showed, what it did not show, and the conclusion."""
         each = (f"{test.showed} Not shown: {test.not_shown}" for test in self.statements)
         return " ".join([*each, self.conclusion])
 
     @property
     def interrupted(self) -> bool:
-        """Whether Ctrl-C ended it before all tests had run."""
+        """Whether Ctrl-C stopped the trial before all tests had run."""
         return INTERRUPTED in self.skipped.values()
 
     def __repr__(self) -> str:
@@ -139,6 +139,7 @@ class Trial(StoredResult):
 
     @classmethod
     def from_stored(cls, data: dict[str, Any], run: Any) -> Trial:
+        """Make a trial from the data of `stored`."""
         charts = {test: chart_from_dict(chart) for test, chart in dict(data.get("charts", {})).items()}
         return from_jsonable(cls, {**data, "charts": charts})
 

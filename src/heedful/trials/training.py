@@ -167,7 +167,7 @@ def maps(model: TokenModel, data: PaddedTexts, frozen: bool = False, look: bool 
 
 
 def answers(model: TokenModel, data: PaddedTexts, frozen: bool = False) -> Floats:
-    """(n, C) probabilities."""
+    """Probabilities (n, C) of the classes for every text."""
     parts = [passed.logits.double().softmax(-1) for passed in maps(model, data, frozen, look=False)]
     return np.asarray(torch.cat(parts).numpy())
 

@@ -20,7 +20,7 @@ from heedful.cli.console import (
     silence_libraries,
     write,
 )
-from heedful.cli.threads import fit_threads
+from heedful.cli.threads import fit_threads, process_count
 from heedful.cli.typed_command import typed
 from heedful.core.progress import Report, Step
 
@@ -65,6 +65,11 @@ Out = Annotated[Path | None, option(metavar="FOLDER", help=OUT)]
 Limit = Annotated[int | None, option(min=1, metavar="N", help="Use N texts, drawn at random.")]
 SHARD = "Number of texts that are saved together. An interrupted audit loses at most N texts."
 ShardSize = Annotated[int, option("--shard", min=1, metavar="N", help=SHARD)]
+WORKERS = (
+    "Number of processes that share the texts. Default: one per core with --engine ray or a small model, "
+    "otherwise one."
+)
+Workers = Annotated[int | None, option(min=1, metavar="N", help=WORKERS)]
 CSV = "Print the table as CSV: one line per metric, operator and method."
 
 
@@ -90,7 +95,7 @@ def audit(
     shard: ShardSize = 32,
     engine: o.Engine = "local",
     address: o.Address = None,
-    workers: o.Workers = None,
+    workers: Workers = None,
     html: o.Html = None,
     as_json: o.AsJson = False,
     as_csv: Annotated[bool, option("--csv", help=CSV)] = False,
@@ -127,16 +132,18 @@ def audit(
     chosen: dict[str, Any] = {"methods": methods, "metrics": _names(metric), "operators": _names(operators)}
     chosen |= {"unit": unit, "seed": seed, "draws": draws, "long": long, "until_decided": until_decided}
     chosen |= {"scores": scores, "columns": columns, "limit": limit, "full": full}
-    where = {"out": out, "engine": engine, "shard": shard, "address": address, "workers": workers}
+    where = {"out": out, "engine": engine, "shard": shard, "address": address}
     with _resumable(out), progress_bar(f"loading {model}", quiet) as say:
         source = _source(model, engine, allow_pickle)
+        if workers is None and engine == "local":
+            workers = process_count(source)
         if dry_run:
-            result = _estimated(source, file, chosen)
+            result = _estimated(source, file, {**chosen, "workers": workers})
         else:
             count = None if quiet else texts.count()
-            lines = [] if quiet else _cost_lines(source, file, chosen)
+            lines = [] if quiet else _cost_lines(source, file, {**chosen, "workers": workers})
             progress = _with_notes(_progress(say), [*lines, *_too_few(count)])
-            result = _audited(source, file, {**chosen, **where, "progress": progress})
+            result = _audited(source, file, {**chosen, **where, "workers": workers, "progress": progress})
     if dry_run:
         return put_json(result.to_dict()) if as_json else print(result)
     if not quiet and (methods == ["all"] or (full and methods is None)):

@@ -38,7 +38,7 @@ BATCH_TOKENS = 2048
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """Windows side by side in batches."""
+    """Texts, cut into windows of tokens and grouped into batches."""
 
     batches: Sequence[Batch]
     labels: tuple[Any, ...] | None  # one a window, in the order of the batches
@@ -65,7 +65,7 @@ def corpus(
     text_column: str = "text",
     label_column: str | None = None,
 ) -> Corpus:
-    """Read and cut texts; with labels, one window a text.
+    """Read texts and cut them into windows. With labels, each text gives one window.
 
     rows    stop after about so many tokens: no window is cut for it
     labels  one per text; of a file, name the column
@@ -130,7 +130,8 @@ def _first(every: Iterable[_One], rows: int | None) -> Iterator[_One]:
 def activations(
     model: TokenModel, found: Corpus, sites: Sequence[str]
 ) -> Iterator[tuple[Batch, dict[str, Tensor]]]:
-    """Batch by batch, each site's activations (B, T, d) float32; passes end at the last site."""
+    """Yield for each batch the activations (B, T, d) of each site, as float32. Forward passes stop after the
+    last site."""
     names = list(dict.fromkeys(sites))
     for batch in found.batches:
         with torch.no_grad():

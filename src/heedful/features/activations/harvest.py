@@ -75,7 +75,7 @@ def harvest(
 ) -> ActivationStore:
     """Store the activations of one place in a model for every token of many texts.
 
-    A run that was interrupted resumes with the same call.
+    If a run is interrupted, the same call resumes it.
 
     Parameters
     ----------
@@ -88,29 +88,30 @@ def harvest(
     out
         Folder for the activations.
     rows
-        Stop after this many activations. None: read all texts.
+        Stop after this many activations. If `None`, all texts are read.
     context
-        Number of tokens that the model reads at once. None: 128, or its maximum if that is smaller.
+        Number of tokens that the model reads at once. If `None`, 128 tokens, or the maximum of the model if
+        it is smaller.
     pack
-        Fill every window with several texts. None: only for causal language models.
+        Fill every window with several texts. If `None`, this is done only for causal language models.
     batch_tokens
-        Number of tokens per forward pass. None: chosen by the size of the model.
+        Number of tokens per forward pass. If `None`, the number depends on the size of the model.
     dtype
-        "float32", or "float16" to use half the space.
+        Number format: "float32", or "float16", which uses half the space.
     shard_rows
-        Activations per file. None: 65,536, or 64 MB if that is less.
+        Number of activations per file. If `None`, 65,536 activations, or 64 MB if that is less.
     seed
         Random seed of the shuffle.
     skip_special
-        Leave out special tokens, whose activations are unlike all others.
+        Leave out special tokens. Their activations are very different from those of other tokens.
     text_column
         Column of the texts in a table file.
     engine
-        "local": this process. "ray": a Ray cluster.
+        Where the work runs: "local" (this process) or "ray" (a Ray cluster).
     address
-        Address of the Ray cluster. None: start one on this machine.
+        Address of the Ray cluster. If `None`, a cluster is started on this machine.
     workers
-        Number of Ray workers. None: one per CPU.
+        Number of Ray workers. If `None`, one worker per CPU.
     progress
         A function that is called with a `heedful.core.progress.Step` during the work.
 

@@ -44,7 +44,7 @@ class ActivationStore(NotebookRepr):
     Parameters
     ----------
     folder
-        Where it is.
+        Folder of the store.
     facts
         Model, site, settings and sizes.
 
@@ -64,7 +64,7 @@ class ActivationStore(NotebookRepr):
 
     @classmethod
     def load(cls, folder: str | Path) -> ActivationStore:
-        """Open a store; refuses a folder that is none, or whose harvest was stopped."""
+        """Open a store. A folder without a store, or with an unfinished harvest, gives an error."""
         acts = cls(Path(folder), StoreFacts.load(folder))
         for shard in acts.facts.shards:
             acts._shard(shard.name)
@@ -82,12 +82,12 @@ class ActivationStore(NotebookRepr):
 
     @property
     def mean(self) -> Array:
-        """(d,) float64"""
+        """Mean activation, (d,), as float64."""
         return np.array(self.facts.mean)
 
     @property
     def mean_square_norm(self) -> float:
-        """E‖x‖² over all rows."""
+        """Mean of ‖x‖² over all activations."""
         return self.facts.mean_square_norm
 
     def __repr__(self) -> str:
@@ -97,7 +97,7 @@ class ActivationStore(NotebookRepr):
         return self.rows
 
     def slice(self, start: int, stop: int) -> Tensor:
-        """Rows in the order of the store, (stop - start, d) float32."""
+        """Activations from `start` up to `stop`, in stored order: (stop - start, d), as float32."""
         out = np.empty((max(0, min(stop, self.rows) - max(start, 0)), self.d), dtype=self.facts.dtype)
         self._fill(out, max(start, 0))
         return torch.from_numpy(out).float()
@@ -105,7 +105,7 @@ class ActivationStore(NotebookRepr):
     def batches(
         self, size: int, seed: int = 0, *, start: int = 0, epochs: int | None = None
     ) -> Iterator[Tensor]:
-        """Full batches (size, d) float32 in an order that `seed` settles; endless unless `epochs` is given.
+        """Full batches (size, d), as float32. `seed` sets their order. If `epochs` is `None`, they never end.
 
         An epoch has rows // size batches and gives no row twice; the rows left over differ from epoch to
         epoch. `start` is the number of the first batch given. A store smaller than one batch is repeated

@@ -46,7 +46,7 @@ from heedful.models.sites.access import width
 
 @dataclass(frozen=True, eq=False)
 class Measured(NotebookRepr):
-    """What was measured of one dictionary."""
+    """The measurements of one SAE."""
 
     figures: dict[str, MeasuredValue]
     controls: dict[str, dict[str, float]]  # identity, mean, random dictionary -> the same figures
@@ -72,7 +72,7 @@ def measure(
     progress: Report | None = None,
     **reading: Any,
 ) -> Measured:
-    """Measure a dictionary on texts it was, best, not trained on.
+    """Measure the quality of an SAE. Use texts that it was not trained on, if possible.
 
     site     default: where it was trained
     labels   of classifiers, one per text; default: the model's own answers

@@ -50,7 +50,7 @@ class WidthStep:
 
 @dataclass(frozen=True, eq=False)
 class Splitting(Result):
-    """A forest over widths."""
+    """How features split in wider SAEs: a feature may have a parent in the next narrower SAE."""
 
     kind: ClassVar[str] = "splitting"
 
@@ -121,7 +121,7 @@ class Splitting(Result):
 
 
 def split(saes: Sequence[SAE], alike: float = MIN_COSINE, seed: int = 0) -> Splitting:
-    """Match dictionaries of growing width."""
+    """Match the features of SAEs of growing width."""
     if len(saes) < 2:
         raise HeedfulError("splitting needs two autoencoders or more", fix="Give them from narrow to wide")
     if not 0 < alike <= 1:

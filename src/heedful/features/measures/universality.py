@@ -101,7 +101,7 @@ def likeness(correlations: Tensor) -> Likeness:
 
 @dataclass(frozen=True, eq=False)
 class Universality(NotebookRepr):
-    """Medians of the best correlation, each with its interval."""
+    """How similar the features of two SAEs are: medians of the best correlations, with intervals."""
 
     figures: dict[str, MeasuredValue]  # features, back, neurons, random, shuffled
     features: Likeness
@@ -121,7 +121,7 @@ class Universality(NotebookRepr):
 
 @dataclass(frozen=True, eq=False)
 class ModelSAE:
-    """A dictionary and the model it reads."""
+    """An SAE and the model whose activations it reads."""
 
     sae: SAE
     model: TokenModel
@@ -138,7 +138,8 @@ def compare(
     progress: Report | None = None,
     **reading: Any,
 ) -> Universality:
-    """How alike two dictionaries fire, of one model or of two that read the same tokens.
+    """Compare where the features of two SAEs are active. The SAEs may belong to one model, or to two models
+    with the same tokens.
 
     neurons  two places whose units are compared beside; default: the MLP's neurons of the two models, or of
              the features' block and the one beside it, if there is one model

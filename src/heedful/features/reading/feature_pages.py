@@ -59,13 +59,14 @@ def feature_pages(
     texts
         A .txt, .csv, .tsv, .jsonl or .parquet file, or a list of texts.
     features
-        Numbers of features. None: chosen by a rule (`choose`).
+        Numbers of the features. If `None`, the rule `choose` selects them.
     own
         Texts of your own, shown with the activations of each feature.
     explainer
-        What writes the interpretations. None: rules that need no language model.
+        A model that writes the interpretations. If `None`, rules that need no language model write them.
     simulator
-        What predicts activations from an interpretation, to score it. None: the same rules.
+        A model that predicts activations from an interpretation. The predictions give the interpretation a
+        score. If `None`, the same rules predict them.
     seed
         Random seed.
     progress

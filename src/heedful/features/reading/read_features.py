@@ -76,22 +76,23 @@ def read_features(
     texts
         A .txt, .csv, .tsv, .jsonl or .parquet file, or a list of texts.
     features
-        Numbers of features. None: chosen by the rule `choose`.
+        Numbers of the features. If `None`, the rule `choose` selects them.
     choose
-        "random:N", "most-active:N", "strongest:N", "spread:N" or "any:N"
+        The rule that selects N features: "random:N", "most-active:N", "strongest:N", "spread:N" or "any:N"
         (`heedful.features.reading.select`).
     examples
-        Strongest examples per feature.
+        Number of strongest examples per feature.
     quantiles
         Number of ranges into which activations are divided.
     a_quantile
-        Examples per range.
+        Number of examples per range.
     site
-        Place in the model. None: the one the SAE was trained on.
+        Place in the model. If `None`, the place where the SAE was trained.
     rows
-        Number of tokens to read. None: all.
+        Number of tokens to read. If `None`, all tokens.
     context
-        Number of tokens that the model reads at once. None: 128, or its maximum if that is smaller.
+        Number of tokens that the model reads at once. If `None`, 128 tokens, or the maximum of the model if
+        it is smaller.
     text_column
         Column of the texts in a table file.
     seed

@@ -44,7 +44,7 @@ class SAE(NotebookRepr):
     Parameters
     ----------
     config
-        Kind, sizes, and how it was trained.
+        Kind and sizes of the SAE, and how it was trained.
     W_enc
         Encoder weights, (d, F).
     b_enc
@@ -54,8 +54,9 @@ class SAE(NotebookRepr):
     b_dec
         Decoder bias, (d,).
     threshold
-        The activation above which a feature counts as active. "jumprelu": (F,). "topk", "batchtopk" and
-        "matryoshka": one number, below 0 if it is not known.
+        The activation above which a feature counts as active. For "jumprelu": one threshold per feature,
+        (F,). For "topk", "batchtopk" and "matryoshka": one number, negative if it is not known. `None` for
+        other kinds.
 
     Examples
     --------
@@ -82,13 +83,13 @@ class SAE(NotebookRepr):
         return f"<{c.kind} autoencoder: ({c.d},) to {c.width:,} features{sparse}{why}>"
 
     def encode(self, x: Tensor) -> Tensor:
-        """Activations (..., F) of inputs (..., d)."""
+        """Feature activations (..., F) of inputs (..., d)."""
         flat = self._flat(x)
         result = architectures.get(self.config.kind).encode(self.params, flat, {"k": self.config.k})
         return result.reshape(*x.shape[:-1], self.config.width)  # type: ignore[no-any-return]
 
     def decode(self, a: Tensor) -> Tensor:
-        """What activations (..., F) add up to (..., d)."""
+        """Reconstruct inputs (..., d) from feature activations (..., F)."""
         return a.to(self.W_dec.dtype) @ self.W_dec + self.b_dec
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -97,12 +98,13 @@ class SAE(NotebookRepr):
 
     @property
     def params(self) -> Params:
-        """By the names that architectures use."""
+        """The weights, by the names that the architectures use."""
         named = {"enc": self.W_enc.T, "b_enc": self.b_enc, "dec": self.W_dec, "b_dec": self.b_dec}
         return named if self.threshold is None else named | {"threshold": self.threshold}
 
     def thresholded(self) -> SAE:
-        """topk as batchtopk reads: whatever exceeds the mean of the smallest activations kept in training."""
+        """The same SAE with a threshold instead of top-k. A feature is active if it exceeds the threshold:
+        the mean of the smallest activations that were kept in training."""
         if self.threshold is None or float(self.threshold.max()) < 0:
             raise HeedfulError(
                 "this SAE has no threshold", "training did not record one", "Use encode as it is"
@@ -128,7 +130,8 @@ class SAE(NotebookRepr):
 
     @classmethod
     def load(cls, folder: str | Path, *, allow_pickle: bool = False) -> SAE:
-        """heedful's own folder, SAELens's, or dictionary-learning's (a pickle: it needs allow_pickle).
+        """Open a folder of heedful, SAELens or dictionary-learning. The last is a pickle file: it needs
+        `allow_pickle`.
 
         "zoo:lm" is the SAE that comes with that model. Weights of half precision become float32.
         """
@@ -146,7 +149,7 @@ class SAE(NotebookRepr):
             return _of((config, load(content)))
 
     def save_saelens(self, folder: str | Path) -> Path:
-        """cfg.json and sae_weights.safetensors, as SAELens reads them."""
+        """Write cfg.json and sae_weights.safetensors in the format of SAELens."""
         from heedful.features.sae import formats
 
         return formats.save_saelens(self, folder)

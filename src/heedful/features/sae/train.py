@@ -88,27 +88,27 @@ def train_sae(
     data
         The result of `heedful.harvest`, or a tensor or array of shape (n, d).
     width
-        Number of features. None: eight per dimension.
+        Number of features. If `None`, eight features per dimension.
     kind
         "relu", "relu-tied", "topk", "batchtopk", "jumprelu" or "matryoshka".
     steps
-        Number of training steps. None: four passes over the data, at least 4,000 steps (1,000 with batches
-        of more than 1,024).
+        Number of training steps. If `None`, four passes over the data, but at least 4,000 steps (1,000 with
+        batches of more than 1,024).
     out
-        Folder for the SAE and its checkpoints. None: nothing is written.
+        Folder for the SAE and its checkpoints. If `None`, nothing is written.
     resume
         Continue from the last checkpoint in `out`.
     every
-        Call `progress` after this many steps.
+        Number of steps between two calls of `progress`.
     keep
-        Write a checkpoint after this many steps.
+        Number of steps between two checkpoints.
     progress
         A function that is called with a `heedful.core.progress.Step`. Its `values` are loss, l0, explained,
         dead and rate.
     look
         A function that is called with the SAE and the step at every checkpoint.
     workers
-        Processes that train together. None: this process alone.
+        Processes that train together. If `None`, only this process trains.
     tell
         A function that is called with the values that the pilot run chose, and the reasons.
     **settings

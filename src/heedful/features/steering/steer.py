@@ -67,20 +67,20 @@ def steer(
         A `heedful.SAE`, or a direction: a tensor of shape (d,) or a `Direction`.
     how
         For an SAE: `{feature: strength}`, where a strength is a value (3.0), a multiple of the maximum
-        ("5x"), a change ("+2") or a multiple of the current value ("2x own"). For a direction: how many
-        times it is added.
+        ("5x"), a change ("+2") or a multiple of the current value ("2x own"). For a direction: the number by
+        which it is multiplied before it is added.
     positions
         "all", "last", or a list of token positions.
     site
-        Place in the model. None: the one of the SAE or of the direction.
+        Place in the model. If `None`, the place of the SAE or of the direction.
     maxima
-        For "5x": the maximum of each feature, as an array, as `{feature: number}`, or as texts to measure
-        them on. None: those stored in the SAE.
+        For strengths such as "5x": the maximum of each feature, as an array or as `{feature: number}`, or
+        texts on which the maxima are measured. If `None`, the maxima that are stored in the SAE.
 
     Yields
     ------
     Applied
-        How many positions were changed, and how much in total.
+        The number of changed positions, and the total size of the change.
 
     Examples
     --------

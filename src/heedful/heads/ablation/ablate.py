@@ -174,7 +174,7 @@ def ablated(
 ) -> Iterator[None]:
     """Run a model without some attention heads, inside a `with` block.
 
-    Blocks can be nested: what the outer block removed stays removed.
+    Blocks can be nested. Heads that the outer block removed stay removed.
 
     Parameters
     ----------
@@ -185,15 +185,15 @@ def ablated(
         (another stack), "all", several of these with commas, `(layer, head)` pairs, or a list of any of
         these.
     how
-        "zero": the output of the head is 0. "mean": it is its mean over reference texts. "uniform": the head
-        attends to all positions equally.
+        How a head is removed. "zero": its output is 0. "mean": its output is the mean over reference texts.
+        "uniform": it attends to all positions equally.
     means
-        For "mean": the result of `heedful.head_means`.
+        For `how="mean"`: the result of `heedful.head_means`.
 
     Yields
     ------
     None
-        Everything that heedful does with the model inside the block is without these heads.
+        Inside the block, every function of heedful uses the model without these heads.
 
     Examples
     --------
@@ -295,7 +295,8 @@ def head_means(
     texts
         Reference texts.
     answers
-        For an encoder-decoder: what it writes after each text. None: its own greedy answers.
+        For an encoder-decoder: the answer to each text. If `None`, the model writes the answers by greedy
+        decoding.
     long
         What to do with a text that is too long: "error" or "truncate".
     progress
@@ -304,7 +305,7 @@ def head_means(
     Returns
     -------
     Means
-        One vector per head.
+        One mean vector per head.
 
     Examples
     --------

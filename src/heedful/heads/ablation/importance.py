@@ -64,16 +64,16 @@ def head_importance(
     texts
         Texts to measure on.
     labels
-        The true labels. None: the predictions of the model with all heads. For an encoder-decoder: its
-        answers. A causal language model needs none.
+        The true labels (for an encoder-decoder: the answers). If `None`, the predictions of the model with
+        all heads. A causal language model takes no labels.
     how
         How a head is removed: "zero", "mean" (needs `means`) or "uniform".
     metric
-        The metric that ranks the heads. None: the log-probability. All metrics are reported.
+        The metric that ranks the heads. If `None`, the log-probability. All metrics are reported.
     level
-        "head" or "layer".
+        What is removed at a time: one "head" or one "layer".
     means
-        For "mean": the result of `heedful.head_means`.
+        For `how="mean"`: the result of `heedful.head_means`.
     gradient
         Also compute the gradient estimate of Michel et al. (2019), and compare its ranking with the
         measured one.
@@ -143,7 +143,8 @@ def checked_metric(metric: str | None, names: Sequence[str]) -> str:
 
 
 def units_of(model: TokenModel, level: str) -> tuple[dict[str, Heads], Anatomy]:
-    """Name -> the heads that go together; and what the model has."""
+    """Groups of heads that are removed together, by name, and the number of heads in each layer of the
+    model."""
     if level not in LEVELS:
         raise HeedfulError(f"unknown level {level!r}", fix=f"Use one of: {', '.join(LEVELS)}")
     shape = anatomy(model)
@@ -169,7 +170,8 @@ def references(shape: Anatomy, draws: int, seed: int) -> dict[str, list[Heads]]:
 
 
 def differences(values: Floats, model: TokenModel) -> Floats:
-    """values (n, 1 + S, M), the first with all heads -> (n, S, M) drops; what rounding does is nothing."""
+    """Drops (n, S, M) from values (n, 1 + S, M), whose first entry is with all heads. Rounding errors count
+    as 0."""
     import torch
 
     gaps = values[:, :1] - values[:, 1:]

@@ -55,7 +55,7 @@ def prune_heads(
     long: str = "truncate",
     progress: Report | None = None,
 ) -> Pruning:
-    """Remove attention heads one by one, always the least important one.
+    """Remove attention heads one by one, the least important head first.
 
     Half of the texts choose the heads, the other half measure the result.
 
@@ -66,21 +66,22 @@ def prune_heads(
     texts
         Texts to choose and measure on.
     labels
-        The true labels, as in `heedful.head_importance`. None: the predictions of the model with all heads.
+        The true labels, as in `heedful.head_importance`. If `None`, the predictions of the model with all
+        heads.
     how
         How a head is removed: "zero", "mean" (needs `means`) or "uniform".
     metric
-        The metric that ranks the heads. None: the log-probability.
+        The metric that ranks the heads. If `None`, the log-probability.
     level
-        "head" or "layer".
+        What is removed at a time: one "head" or one "layer".
     shortlist
-        Number of heads that are tried in each step. None: all that are left.
+        Number of heads that are tried in each step. If `None`, all heads that are left.
     steps
-        Number of heads to remove. None: all.
+        Number of heads to remove. If `None`, all heads.
     draws
-        Number of random orders, the control.
+        Number of random orders. They are the control.
     means
-        For "mean": the result of `heedful.head_means`.
+        For `how="mean"`: the result of `heedful.head_means`.
     seed
         Random seed.
     long
@@ -91,7 +92,7 @@ def prune_heads(
     Returns
     -------
     Pruning
-        One step per removed head, with the metric after it and that of random orders.
+        One step per removed head, with the metric after the step and the metric of random orders.
 
     Examples
     --------

@@ -28,7 +28,8 @@ class PruningStep:
 @result_kind("pruning", version=1)
 @dataclass(frozen=True)
 class Pruning(StoredResult):
-    """The curve, on texts that had no part in the choice."""
+    """The result of `heedful.prune_heads`: a curve, measured on texts that were not used to choose the
+    heads."""
 
     kind: ClassVar[str] = "pruning"
 

@@ -89,9 +89,9 @@ class Task:
 def prepare(
     model: TokenModel, texts: Iterable[Any], labels: Iterable[Any] | None = None, long: str = "truncate"
 ) -> Task:
-    """Every text with what is wanted of it; what cannot be used is left out and told.
+    """Pair every text with its expected output. Texts that cannot be used are left out, and notes say why.
 
-    `labels` are names or indices, of a regression values, of an encoder-decoder answers.
+    `labels` are names or indices; for a regression they are values, for an encoder-decoder answers.
     """
     if model.kind not in NAMES:
         raise HeedfulError(
@@ -160,7 +160,7 @@ def measure(
     means: Means | None = None,
     progress: Progress | None = None,
 ) -> Floats:
-    """(texts, sets, 2): both metrics of every text without each set of heads."""
+    """Both metrics of every text without each set of heads: (texts, sets, 2)."""
     check_how(how, means)
     import torch
 

@@ -28,6 +28,8 @@ BUILT_IN = Path(__file__).with_name("pronouns.csv")
 
 @dataclass(frozen=True)
 class Template:
+    """A sentence with the slots {a}, {b} and {pronoun}, two people (a and b) and two pronouns."""
+
     template: str
     a: str
     b: str
@@ -60,7 +62,7 @@ def variant(template: Template, *, swapped: bool, second: bool) -> Variant:
 
 
 def read(path: str | Path | None = None) -> list[Template]:
-    """Templates of a CSV file, the built-in one by default."""
+    """Read templates from a CSV file. Default: the built-in file."""
     name = path or BUILT_IN
     lines = csv.DictReader(io.StringIO(read_text(name)), strict=True)
     try:

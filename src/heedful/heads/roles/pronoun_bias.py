@@ -57,6 +57,8 @@ class MeanBias:
 
 @dataclass(frozen=True)
 class HeadBias:
+    """How much the pronoun and the order of the people change the attention of one head."""
+
     layer: int  # -1: the mean over all heads
     head: int
     mass: float
@@ -78,7 +80,7 @@ class Preference:
 
 @dataclass(frozen=True)
 class Bias(Result):
-    """How attention from a pronoun moves with the pronoun, head by head."""
+    """How much attention from a pronoun depends on the pronoun, for every head."""
 
     kind: ClassVar[str] = "bias"
 
@@ -180,7 +182,7 @@ def _summary(
 def bias(
     model: TokenModel, templates: Sequence[Template], *, seed: int = 0, progress: Report | None = None
 ) -> Bias:
-    """Attention from the pronoun to both people, over all variants of the templates."""
+    """Measure the attention from the pronoun to both people, over all variants of the templates."""
     from heedful.heads.batched_maps import batched_maps, require_causal, row_of
 
     require_causal(model, "the bias probe")

@@ -60,7 +60,9 @@ class LabRun:
         if not FIGURE_NAME.fullmatch(name) or any(
             isinstance(p, Figure) and p.name == name for p in self.parts
         ):
-            raise ValueError(f"a figure's name is its own, of small letters, digits and hyphens: {name!r}")
+            raise ValueError(
+                f"a figure's name must be unique and have only small letters, digits, hyphens: {name!r}"
+            )
         from heedful.io.chart_codec import plain_chart  # when a lab draws: listing labs needs none of it
 
         self.parts.append(Figure(plain_chart(chart), caption, name))
@@ -173,7 +175,7 @@ def run_lab(
     seed
         Random seed.
     out
-        Folder for the report, its numbers and its figures. None: nothing is written.
+        Folder for the report, its numbers and its figures. If `None`, nothing is written.
     progress
         A function that is called with a `heedful.core.progress.Step` during the work.
 

@@ -45,8 +45,8 @@ def e18_rollout(seed: int, n: int) -> Misprint:
     return rolled(
         seed,
         n,
-        "E18: rollout without the residual stream and with reversed layers is not what a mixing network "
-        "computes.",
+        "E18: rollout without the residual stream and with the layers in reversed order is not what a "
+        "network that only mixes tokens computes.",
         "S = A¹ × A² × … × A^N",
         lambda layers: layers,
     )
@@ -56,7 +56,8 @@ def e18_order(seed: int, n: int) -> Misprint:
     return rolled(
         seed,
         n,
-        "E18: also with the residual stream, the last layer of a rollout is the leftmost factor.",
+        "E18: if only the residual stream is added, rollout is still wrong: the last layer must be the "
+        "leftmost factor.",
         "S = Â¹ × Â² × … × Â^N",
         lambda layers: [(layer + np.eye(len(layer))) / 2 for layer in layers],
     )
@@ -78,8 +79,9 @@ def rolled(
         number="E18",
         sentence=sentence,
         printed=printed,
-        correct="S = Â^N … Â¹, Â = row-normalise(A + I), as rows are queries",
-        judge="the Jacobian of a network that only mixes tokens by the maps of zoo:sentiment, by autograd",
+        correct="S = Â^N … Â¹, Â = row-normalise(A + I), because rows are queries",
+        judge="the Jacobian (by autograd) of a network that only mixes tokens, with the attention maps of "
+        "zoo:sentiment",
         wrong=np.array(wrong),
         right=np.array(right),
         most=MAPS,
@@ -107,11 +109,12 @@ def e19_identity(seed: int, n: int) -> Misprint:
         right.append(distance(relevance(trace), truth))
     return Misprint(
         number="E19",
-        sentence="E19: without the identity, one layer without effect removes the relevance of all others.",
+        sentence="E19: without the identity matrix, one layer without positive gradients removes the "
+        "relevance of all other layers.",
         printed="Ā = mean_h (∇A ⊙ R)⁺",
         correct="Ā = I + mean_h (∇A ⊙ R)⁺",
-        judge="zoo:sentiment with no positive gradient in its first layer: the result of the other layers "
-        "alone",
+        judge="the relevance from the other layers alone, for zoo:sentiment with all gradients of the first "
+        "layer made negative",
         wrong=np.array(wrong),
         right=np.array(right),
         least=0.9,
@@ -132,11 +135,11 @@ def e20_first_layer(seed: int, n: int) -> Misprint:
         missed[-1][-1] += distance(raw, trace.attentions[-1].double().mean(0)[0])
     return Misprint(
         number="E20",
-        sentence="E20: the answer is read from the class token's row in the last layer, not in the first "
-        "layer.",
+        sentence="E20: the model reads its answer from the class token's row of the last layer, not of the "
+        "first layer.",
         printed="raw attention = first layer",
         correct="raw attention = last layer, class token's row, mean over heads",
-        judge="zoo:sentiment on film reviews: the share of |∂f/∂A| outside that row",
+        judge="the share of |∂f/∂A| outside the class token's row, for zoo:sentiment on film reviews",
         wrong=np.array(missed[0]),
         right=np.array(missed[-1]),
         least=0.1,

@@ -49,12 +49,12 @@ def e21_code(seed: int, n: int) -> Misprint:
     left = float((sae(x) - x).square().sum() / (x - x.mean(0)).square().sum())
     return Misprint(
         number="E21",
-        sentence="E21: each of three bugs stops the printed autoencoder: a reserved word, no super(), a "
-        "module used as a function.",
+        sentence="E21: the printed autoencoder has three bugs, and each of them stops it: a reserved word as "
+        "a name, no call of super().__init__(), and a module used as a function.",
         printed="lambda as a name; no super().__init__(); nn.ReLU(x)",
         correct="another name; super().__init__(); relu(x)",
-        judge="Python: the share of the bugs with which it fails; for heedful's trained autoencoder, the "
-        "unexplained variance",
+        judge="running the code; the error of the printed form is the share of the three bugs that stop it, "
+        "the error of heedful's trained autoencoder is its unexplained variance",
         wrong=np.array([1 - np.mean(printed)]),
         right=np.array([left]),
         least=0.99,
@@ -100,11 +100,12 @@ def e21_decoder_norm(seed: int, n: int) -> Misprint:
         right.append(ours + abs(1 - after["error"] / before["error"]))
     return Misprint(
         number="E21",
-        sentence="E21: longer decoder columns lower an L1 penalty without sparsity; a penalty multiplied "
-        "by the lengths does not change.",
+        sentence="E21: longer decoder columns lower the L1 penalty without more sparsity. A penalty that is "
+        "multiplied by the lengths of the columns does not change.",
         printed="λ Σ f_i",
-        correct="unit decoder columns, or λ Σ f_i ‖d_i‖",
-        judge="the change of the penalty when only encoder and decoder are rescaled (should be zero)",
+        correct="decoder columns of length one, or λ Σ f_i ‖d_i‖",
+        judge="the change of the penalty when encoder and decoder are rescaled so that the reconstruction "
+        "stays the same (it should be zero)",
         wrong=np.array(wrong),
         right=np.array(right),
     )
@@ -121,11 +122,12 @@ def e21_batch(seed: int, n: int) -> Misprint:
         right.append(abs(balance - 1))
     return Misprint(
         number="E21",
-        sentence="E21: a penalty summed over the batch together with a mean error has another weight for "
-        "every batch size.",
-        printed="mean squared error + λ Σ over the batch",
+        sentence="E21: if the penalty is a sum over the batch but the error is a mean, the weight of the "
+        "penalty depends on the batch size.",
+        printed="mean squared error + λ Σ f_i, summed over the batch",
         correct="both are means over the batch",
-        judge="every sample twice: the change of penalty divided by error (should be zero)",
+        judge="the change of the ratio of penalty to error when every sample is used twice (it should be "
+        "zero)",
         wrong=np.array(wrong),
         right=np.array(right),
     )

@@ -35,11 +35,11 @@ def e1_equal_scores(seed: int, n: int) -> Misprint:
         right.append(distance(lime_first_order.centred(game), truth))
     return Misprint(
         number="E1",
-        sentence="E1: with equal attention scores LIME's coefficients are 1 times, not 3/2 times, the "
-        "published sum.",
+        sentence="E1: with equal attention scores, LIME's coefficients are equal to the published sum "
+        "without the factor 3/2.",
         printed="β_j ≈ 3/2 W(α v − α_h v_h)",
-        correct="β_j = W(α v − α_h v_h) where scores are equal",
-        judge="least squares on every subset of 8 words",
+        correct="β_j = W(α v − α_h v_h) if the scores are equal",
+        judge="LIME fitted by least squares to all subsets of 8 words",
         wrong=np.array(wrong),
         right=np.array(right),
         least=0.4,
@@ -56,11 +56,11 @@ def e1_diffuse(seed: int, n: int) -> Misprint:
         right.append(distance(lime_first_order.centred(game), truth))
     return Misprint(
         number="E1",
-        sentence="E1: with many words and little attention on each, which the theorem assumes, 3/2 is "
-        "wrong as well.",
+        sentence="E1: the factor 3/2 is also wrong for many words with little attention on each, which is "
+        "the case that the theorem assumes.",
         printed="β_j ≈ 3/2 W(α v − α_h v_h)",
-        correct="β_j ≈ W(g(v − v̄) − g_h(v_h − v̄)) / D̄, at half of every word",
-        judge="the exact limit, d = 99",
+        correct="β_j ≈ W(g(v − v̄) − g_h(v_h − v̄)) / D̄, with v̄ and D̄ for half of every word",
+        judge="the exact limit of LIME for d = 99 words",
         wrong=np.array(wrong),
         right=np.array(right),
         least=0.3,
@@ -83,11 +83,11 @@ def e1_removed(seed: int, n: int) -> Misprint:
         right.append(max(distance(1 - a2 / a1, truth), distance((d + 1) / (3 * (d - 1)), truth)))
     return Misprint(
         number="E1",
-        sentence="E1: if a word is kept, a third of the others is removed on average, not half. So the "
-        "constant is 1, not 3/2.",
+        sentence="E1: if a word is kept, on average a third of the other words is removed, not half. So the "
+        "factor is 1, not 3/2.",
         printed="E[s/(d−1) | j kept] = 1/2",
         correct="E[s/(d−1) | j kept] = (d+1)/(3(d−1))",
-        judge="subsets counted",
+        judge="the mean over all subsets, by counting them",
         wrong=np.array(wrong),
         right=np.array(right),
         least=0.3,
@@ -112,10 +112,11 @@ def e2_corollary(seed: int, n: int) -> Misprint:
         right.append(max(distance(exact, truth), distance(ours[1], truth)))
     return Misprint(
         number="E2",
-        sentence="E2: the large-bandwidth corollary of LIME is not exact for a finite number of words.",
+        sentence="E2: the corollary about LIME with a large bandwidth is not exact for a finite number of "
+        "words.",
         printed="β_j = 3E[f | j] − 3/d Σ_k E[f | k]",
         correct="β_j = 3(d−1)/(d+1) E[f | j] − 3(d−3)/(d(d+1)) Σ_k E[f | k] − 6/(d+1) E[f]",
-        judge="least squares on every subset of 8 words, random f",
+        judge="LIME fitted by least squares to all subsets of 8 words, for random f",
         wrong=np.array(wrong),
         right=np.array(right),
     )
@@ -136,10 +137,10 @@ def e16_intercept(seed: int, n: int) -> Misprint:
         right.append(distance(enumeration.lime(values)[1], truth))
     return Misprint(
         number="E16",
-        sentence="E16: a LIME surrogate without an intercept assigns a constant part of the output to words.",
+        sentence="E16: without an intercept, LIME assigns the constant part of the output to words.",
         printed="β in R^d, no intercept",
         correct="an intercept in addition to β in R^d",
-        judge="the slopes of a random linear function",
+        judge="the true slopes of a random linear function",
         wrong=np.array(wrong),
         right=np.array(right),
     )
@@ -163,11 +164,12 @@ def e16_masks(seed: int, n: int) -> Misprint:
             result.append(distance(np.bincount(places, weights=each), truth))
     return Misprint(
         number="E16",
-        sentence="E16: LIME's indicators are for distinct words, not for positions: a word is removed "
-        "everywhere.",
-        printed="Z in {0,1}^T, T places",
+        sentence="E16: LIME has one indicator for each distinct word, not for each position. So all copies "
+        "of a word are removed together.",
+        printed="Z in {0,1}^T, T positions",
         correct="Z in {0,1}^d, d distinct words",
-        judge="least squares on every subset of four words at nine places, zoo:one-layer",
+        judge="LIME fitted by least squares to zoo:one-layer, on texts with nine positions but only four "
+        "distinct words; all subsets of the four words are used",
         wrong=np.array(wrong),
         right=np.array(right),
         least=1e-4,  # words of little weight: some texts hardly tell the two apart
@@ -189,13 +191,12 @@ def e17_ratio_lemma(seed: int, n: int) -> Misprint:
         right.append(max(gap / (most * sd / floor**2) - 1, 0.0))
     return Misprint(
         number="E17",
-        sentence="E17: the difference in the ratio lemma can be negative and beyond the printed bound; "
-        "another bound is valid for its absolute value.",
+        sentence="E17: the difference in the ratio lemma can be negative, and its absolute value can exceed "
+        "the printed bound. Another bound is valid for the absolute value.",
         printed="E[X/Y] − E[X]/E[Y] ≤ C Var(Y)/(cn)³ + C² sd(Y)/(cn)²",
         correct="|E[X/Y] − E[X]/E[Y]| ≤ C sd(Y)/(cn)²",
-        judge="distributions of 50 points, |X| ≤ C, Y ≥ cn; the share by which the bound is exceeded (a"
-        " lemma, no"
-        " code of heedful's)",
+        judge="distributions of 50 points with |X| ≤ C and Y ≥ cn; the error is the part of the difference "
+        "above the bound, divided by the bound (heedful's code does not use this lemma)",
         wrong=np.array(wrong),
         right=np.array(right),
     )
@@ -214,10 +215,11 @@ def ok_subset_sums(seed: int, n: int) -> Misprint:
         wrong.append(distance(factor * h.var(ddof=1), truth[1]))
     return Misprint(
         number="OK",
-        sentence="Correct: the lemma on sums over random subsets, with the 1/n variance.",
-        printed="the 1/(n−1) variance",
+        sentence="Correct as printed: the lemma on sums over random subsets, which uses the variance with "
+        "1/n (number: error of the wrong form).",
+        printed="the variance with 1/(n−1)",
         correct="E = s h̄, Var = s(n−s)/(n−1) · 1/n Σ(h − h̄)²",
-        judge="every subset of 9 (a lemma, no code of heedful's)",
+        judge="all subsets of 9 numbers (heedful's code does not use this lemma)",
         wrong=np.array(wrong),
         right=np.array(right),
     )

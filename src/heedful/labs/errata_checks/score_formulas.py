@@ -28,11 +28,11 @@ def e3_class_token(seed: int, n: int) -> Misprint:
     cases = [drawn_gradients(6, 1000 * seed + i) for i in range(n)]
     return Misprint(
         number="E3",
-        sentence="E3: the gradient theorem lacks the path through the query, which matters for the class "
-        "token's row.",
+        sentence="E3: the gradient theorem omits the path through the query, which changes the gradient of "
+        "the class token.",
         printed="∂f/∂e_t = α_t W_v'W_l' + α_t (u_t − ū) W_k'q/√d, for every t",
         correct="for the class token, also + W_q' Σ_s α_s (u_s − ū) k_s/√d",
-        judge="autograd, class token's row",
+        judge="the gradient of the class token by autograd",
         wrong=np.array([case.published[0] for case in cases]),
         right=np.array([case.ours[0] for case in cases]),
     )
@@ -53,10 +53,11 @@ def e7_norm(seed: int, n: int) -> Misprint:
         right.append(distance(run_explainer(entry, model, x, target).scores, truth))
     return Misprint(
         number="E7",
-        sentence="E7: the mean square of a gradient gives tokens other weights than its norm.",
+        sentence="E7: the mean square of a gradient gives tokens other relative scores than its norm.",
         printed="‖g‖₂ := 1/d Σ |g_i|²",
         correct="‖g‖₂ = √(Σ g_i²); likewise ‖g‖₁ = Σ |g_i|, without 1/d",
-        judge="numpy's norm of autograd's gradient, zoo:one-layer on film reviews; both of length one",
+        judge="numpy's norm of the gradient by autograd, for zoo:one-layer on film reviews; for the printed "
+        "form, both vectors of scores are scaled to length one",
         wrong=np.array(wrong),
         right=np.array(right),
     )
@@ -77,12 +78,13 @@ def e8_axiom(seed: int, n: int) -> Misprint:
     ours = [abs(rising) > 1e-9, abs(falling) > 1e-9, abs(constant) < 1e-9]  # output differs: not zero
     return Misprint(
         number="E8",
-        sentence="E8: sensitivity requires a non-zero score where outputs differ. It requires neither a "
-        "positive score nor a score where outputs are the same.",
-        printed="x, y differ in one feature but have the same output: its score is positive",
-        correct="they differ in one feature and in the output: its score is not zero",
-        judge="f = 1 − ReLU(1 − x), −f, their sum: the share of cases in which integrated gradients "
-        "violate it",
+        sentence="E8: sensitivity requires a non-zero score if the outputs differ. The score does not need "
+        "to be positive, and nothing is required if the outputs are the same.",
+        printed="if x and y differ in one feature but have the same output, the score of this feature is "
+        "positive",
+        correct="if x and y differ in one feature and in the output, the score of this feature is not zero",
+        judge="integrated gradients for f = 1 − ReLU(1 − x), for −f and for their sum; the error is the "
+        "share of these cases that violate the axiom",
         wrong=np.array([1 - np.mean(printed)]),
         right=np.array([1 - np.mean(ours)]),
     )
@@ -107,11 +109,12 @@ def e9_complexity(seed: int, n: int) -> Misprint:
         right.append(abs(np.median(counts) - r) / r)
     return Misprint(
         number="E9",
-        sentence="E9: the set at which performance falls below a threshold is too small; effective "
-        "complexity is the smallest set whose expected loss is below a bound.",
-        printed="fewer and fewer words are fixed; stop when performance < threshold",
+        sentence="E9: effective complexity is the size of the smallest set whose expected loss is below a "
+        "bound. The set at which performance falls below a threshold is too small.",
+        printed="fix fewer and fewer words, and stop when performance < threshold",
         correct="k* = min k s.t. E[loss | x_M] < ε",
-        judge="rules that read a known number of words; both from the rows of heedful's effective-complexity",
+        judge="rules that read a known number of words; both forms use the model inputs of heedful's "
+        "effective-complexity",
         wrong=np.array(wrong),
         right=np.array(right),
         least=0.1,
@@ -142,11 +145,12 @@ def e11_lipschitz(seed: int, n: int) -> Misprint:
         right.append(distance(ratio * np.linalg.norm(subject.scores) / size, truth))
     return Misprint(
         number="E11",
-        sentence="E11: an explanation is a vector: none of its single numbers changes as much as the vector.",
+        sentence="E11: an explanation is a vector, and no single score of it changes as much as the whole "
+        "vector.",
         printed="F: R^d → R",
         correct="F: R^d → R^d, max |F(x) − F(y)|/|x − y|",
-        judge="gradient × input of zoo:one-layer by its closed form, the same changes of the input; of "
-        "single scores, the one that changes most",
+        judge="the closed form of gradient × input for zoo:one-layer, with the same changes of the input; "
+        "the printed form uses the single score that changes most",
         wrong=np.array(wrong),
         right=np.array(right),
         least=2e-4,  # in some texts nearly all of it is one word's

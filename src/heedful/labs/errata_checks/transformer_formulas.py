@@ -30,10 +30,10 @@ def e4_gelu(seed: int, n: int) -> Misprint:
     ours = (gelu(torch.tensor(x)) / torch.tensor(x)).numpy()
     return Misprint(
         number="E4",
-        sentence="E4: the GELU with 1/(2 pi) before the integral does not contain a distribution function.",
+        sentence="E4: with 1/(2 pi) before the integral, the Φ in GELU is not a distribution function.",
         printed="Φ(x) = 1/(2π) ∫ exp(−t²/2) dt",
         correct="Φ(x) = 1/√(2π) ∫ exp(−t²/2) dt",
-        judge="quadrature, divided by its value at infinity",
+        judge="numerical integration, divided by the value at infinity",
         wrong=np.abs(printed / truth - 1),
         right=np.abs(ours / truth - 1),
         most=1e-7,  # the quadrature's own error
@@ -77,14 +77,15 @@ def masked(seed: int, n: int) -> dict[str, Floats]:
     return {name: np.array(values) for name, values in results.items()}
 
 
-ADDED = "add M, M[s, t] = 0 if t ≤ s, else −∞; divide by √d first"
-PREFIX = "attention over each prefix, without a mask"
+ADDED = "divide the scores by √d, then add M, with M[s, t] = 0 if t ≤ s and −∞ otherwise"
+PREFIX = "attention of each token to the tokens up to it, computed without a mask"
 
 
 def e5_multiplied(seed: int, n: int) -> Misprint:
     masked_rows = masked(seed, n)
     sentence = (
-        "E5: a mask that multiplies scores by minus infinity gives forbidden tokens all weight, or NaN."
+        "E5: if a mask multiplies scores by minus infinity, forbidden tokens get all the weight, or the "
+        "result is NaN."
     )
     return Misprint(
         number="E5",
@@ -99,7 +100,7 @@ def e5_multiplied(seed: int, n: int) -> Misprint:
 
 def e5_diagonal(seed: int, n: int) -> Misprint:
     masked_rows = masked(seed, n)
-    sentence = "E5: a mask that forbids s ≤ t forbids the token itself, so the first token has no key."
+    sentence = "E5: a mask with −∞ for s ≤ t also hides the token itself, so the first token has no key."
     return Misprint(
         number="E5",
         sentence=sentence,
@@ -113,7 +114,7 @@ def e5_diagonal(seed: int, n: int) -> Misprint:
 
 def e5_scale(seed: int, n: int) -> Misprint:
     masked_rows = masked(seed, n)
-    sentence = "E5: the last line of the masked formula omits the scale and is a different attention."
+    sentence = "E5: the last line of the masked formula omits the scale and gives different weights."
     return Misprint(
         number="E5",
         sentence=sentence,
@@ -134,10 +135,10 @@ def e6_scale(seed: int, n: int) -> Misprint:
         right.append(far(attention(q, k, v).weights, truth))
     return Misprint(
         number="E6",
-        sentence="E6: attention without the square root of the dimension has different weights.",
+        sentence="E6: without division by the square root of the dimension, attention weights are different.",
         printed="α = softmax(q·k)",
         correct="α_t = softmax_u(q·k_u / √d)_t",
-        judge="torch's scaled_dot_product_attention with the identity as values",
+        judge="torch's scaled_dot_product_attention with the identity matrix as values",
         wrong=np.array(wrong),
         right=np.array(right),
     )
@@ -155,7 +156,7 @@ def e10_parameters(seed: int, n: int) -> Misprint:
         sentence="E10: the small GPT-2 does not have 117 million parameters.",
         printed="117M parameters",
         correct="124,439,808 parameters",
-        judge="transformers' GPT-2 at its default sizes, counted; a share of them",
+        judge="the number of parameters of transformers' GPT-2 with its default sizes; the error is relative",
         wrong=np.array([abs(117e6 / truth - 1)]),
         right=np.array([abs(ours / truth - 1)]),
     )
@@ -170,10 +171,10 @@ def e10_vocabulary(seed: int, n: int) -> Misprint:
         ours = GPT2(GPT2Config()).token.weight.shape[0]
     return Misprint(
         number="E10",
-        sentence="E10: the small GPT-2 does not have 50,304 tokens.",
+        sentence="E10: the vocabulary of the small GPT-2 does not have 50,304 tokens.",
         printed="50,304 tokens",
         correct="50,257 tokens",
-        judge="transformers' default; a share of it",
+        judge="the default vocabulary size in transformers; the error is relative",
         wrong=np.array([50_304 / truth - 1]),
         right=np.array([abs(ours / truth - 1)]),
         least=5e-4,  # 47 rows of padding
@@ -210,9 +211,9 @@ def e10_norms(seed: int, n: int) -> Misprint:
         right.append(distance(model(ids), truth))
     return Misprint(
         number="E10",
-        sentence="E10: GPT-2 has no norm after attention, and one before the MLP.",
+        sentence="E10: GPT-2 has no layer norm after attention, but it has one before the MLP.",
         printed="layer norm before and after self-attention",
-        correct="one before attention, one before the MLP, one at the end",
+        correct="one layer norm before attention, one before the MLP, and one at the end",
         judge="logits of transformers' GPT-2 with the same weights",
         wrong=np.array(wrong),
         right=np.array(right),
@@ -232,7 +233,7 @@ def e10_loss(seed: int, n: int) -> Misprint:
         right.append(distance(model.loss(ids), truth))
     return Misprint(
         number="E10",
-        sentence="E10: a language model's loss is categorical, not binary, cross entropy.",
+        sentence="E10: the loss of a language model is categorical cross entropy, not binary cross entropy.",
         printed="binary cross entropy",
         correct="−log softmax(logits_t)[x_{t+1}], mean over t",
         judge="the loss of transformers' GPT-2 with the same weights",
@@ -248,10 +249,11 @@ def ok_solu(seed: int, n: int) -> Misprint:
     shown = np.array([[1.905, 0.024, 1.905, 0.024], [3.79, 0, 0, 0], [0.25, 0.25, 0.25, 0.25]])
     return Misprint(
         number="OK",
-        sentence="Correct: the examples of SoLU are x times softmax(x), to the digits shown.",
+        sentence="Correct as printed: the examples of SoLU are x times softmax(x), up to the printed digits "
+        "(number: error of the wrong form).",
         printed="softmax(x) alone",
         correct="x · softmax(x) = (1.905, .024, 1.905, .024), (3.79, 0, 0, 0), 1/4",
-        judge="the digits shown",
+        judge="the printed digits",
         wrong=np.array([distance(x.softmax(-1), shown)]),
         right=np.array([distance(solu(x), shown)]),
         most=1e-3,  # three digits

@@ -37,7 +37,7 @@ background:none;color:inherit;cursor:pointer}
 @media (max-width:40em){.heedful .two{grid-template-columns:1fr;gap:1em}}
 """
 AGAINST = ' low="0.001" high="0.002" optimum="0"'  # a colour of its own
-SEEN = {"explanations": "explanations", "accuracy": "accuracy alone"}
+SEEN = {"explanations": "explanations", "accuracy": "only the accuracy"}
 
 
 def style() -> str:
@@ -59,10 +59,10 @@ def welcome(rounds: int, token: str) -> str:
         "Choose the classifier",
         f"""<header><p class="kicker">Study</p>
 <h1 class="verdict">Which of two classifiers would you trust?</h1></header>
-<div class="told"><p>Both sort mail into good and spam. In each of {rounds} rounds you see two new
-classifiers, called left and right. Sometimes you see the words behind their decisions, sometimes only how
-often each was right on mails of the same collection. Choose the one that you think will do better on
-mails from other sources.</p>
+<div class="told"><p>A classifier sorts mails into good mail and spam. In each of {rounds} rounds you see two
+new classifiers, called left and right. Sometimes you see the words that were important for their decisions,
+sometimes only their accuracy on mails of the same collection. Choose the classifier that you think will do
+better on mails from other sources.</p>
 <p>The mails are real and twenty years old, spam included. Addresses and links are masked. The study takes
 about five minutes. Your answers and their times are stored in a file on this computer, under a random name.
 Nothing is sent anywhere.</p></div>
@@ -81,7 +81,7 @@ def question(asked: StudyQuestion, total: int, found: Round, token: str) -> str:
     return frame(
         f"Round {asked.number} of {total}",
         f"""<header><p class="kicker">Round {asked.number} of {total}</p>
-<h1 class="verdict">Which will do better on mails from elsewhere?</h1></header>{observed}
+<h1 class="verdict">Which classifier will do better on mails from other sources?</h1></header>{observed}
 <form method="post" action="/answer">{_token(token)}<input type="hidden" name="number" value="{asked.number}">
 <fieldset><legend>The better classifier</legend>{sides}</fieldset><button>Next</button></form>""",
     )
@@ -93,8 +93,8 @@ def _accuracy(found: Round, order: Sequence[int]) -> str:
         for side, which in zip(("Left", "Right"), order, strict=True)
     )
     return (
-        '<p class="told">How often each was right on new mails of the collection it was trained '
-        f"on:</p><table><tbody>{rows}</tbody></table>"
+        '<p class="told">The accuracy of each classifier on new mails of the collection on which it was '
+        f"trained:</p><table><tbody>{rows}</tbody></table>"
     )
 
 
@@ -102,7 +102,8 @@ def _explanations(found: Round, order: Sequence[int]) -> str:
     left, right = (found.shown["lime"][which] for which in order)
     text = (
         '<p class="told">Below each mail you see the answers of left and right, and the most important words '
-        "for them. A longer bar means more important. Words against the answer are marked.</p>"
+        "for these answers. A longer bar means a more important word. Words against the answer are "
+        "marked.</p>"
     )
     return text + "".join(_mail(n, *pair) for n, pair in enumerate(zip(left, right, strict=True), 1))
 
@@ -133,11 +134,13 @@ def ending(own: Sequence[StudyShare], everyone: Sequence[StudyShare]) -> str:
         f"""<header><p class="kicker">Study</p>
 <h1 class="verdict">You picked the better classifier in {right} of {rounds} rounds.</h1></header>
 <div class="told"><p>In every round one classifier was trained on whole mails with headers. Headers show the
-route of a mail, which reveals its kind in this collection, but not elsewhere. So this classifier looks better
-until it reads mails without these headers. The better one was trained on the text of the mails.</p></div>
+route of a mail. In this collection, but not elsewhere, the route reveals whether a mail is spam. So this
+classifier looks better until it reads mails without these headers. The better classifier was trained only on
+the text of the mails.</p></div>
 {_table("You", own)}{_table("Everyone so far", everyone)}
-<p class="told">Intervals are exact binomial intervals (95 %) over rounds. Rounds of one person are similar,
-so the intervals are too narrow for few people. <a href="/">Start again</a></p>""",
+<p class="told">The intervals are exact binomial intervals (95 %) over rounds. The rounds of one person are
+similar to each other, so the intervals are too narrow if few people took part.
+<a href="/">Start again</a></p>""",
     )
 
 
@@ -154,7 +157,8 @@ def _table(title: str, shares: Sequence[StudyShare]) -> str:
         for each in shares
     )
     heads = "".join(
-        f'<th scope="col">{head}</th>' for head in ("saw", "people", "right", "share, 95 % interval")
+        f'<th scope="col">{head}</th>'
+        for head in ("shown", "people", "correct rounds", "share correct, 95 % interval")
     )
     return f"<h2>{esc(title)}</h2><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
 
@@ -167,8 +171,8 @@ def _share(each: StudyShare) -> str:
 
 def refusal(sentence: str) -> str:
     return frame(
-        "Not done",
-        f'<header><h1 class="verdict">{esc(sentence)}</h1></header><p><a href="/">To the start</a></p>',
+        "Request refused",
+        f'<header><h1 class="verdict">{esc(sentence)}</h1></header><p><a href="/">Back to the start</a></p>',
     )
 
 

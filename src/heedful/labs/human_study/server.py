@@ -121,7 +121,7 @@ def _takes_answers(app: FastAPI, answers: AnswerFile, token: str) -> None:
             return _refused(403, FOREIGN)
         number, picked = form.get("number", ""), form.get("picked", "")
         if picked not in ("left", "right") or not (number.isascii() and number.isdigit() and len(number) < 4):
-            return _refused(400, "Pick one of the two, left or right.")
+            return _refused(400, "Choose left or right.")
         answers.answer(request.cookies.get(COOKIE, ""), int(number), picked)  # a second time: nothing
         return RedirectResponse("/round", 303)
 
@@ -173,7 +173,7 @@ def skipped(method: str, headers: Headers, guard: Guard) -> tuple[int, str] | No
     """(status, why) of a request that is not answered."""
     hosts = headers.getlist("host")
     if len(hosts) != 1 or not guard.knows(hosts[0]):
-        return 421, "This server has another name. Open the printed address."
+        return 421, "This is not the address of the study. Open the address that was printed at the start."
     if method not in ("GET", "HEAD", "POST"):
         return 405, "Use GET or POST."
     if method != "POST":
@@ -183,7 +183,7 @@ def skipped(method: str, headers: Headers, guard: Guard) -> tuple[int, str] | No
         return 403, "This request came from another site. Answers are accepted from this web page only."
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
-        return 415, "Answers come as a form."
+        return 415, "Answers must be sent with the form of the web page."
     length = headers.get("content-length", "")
     if not (length.isascii() and length.isdigit()) or int(length) > MAX_BODY_BYTES:
         return 413, "The form is too large."

@@ -1,7 +1,7 @@
 """How methods point from a target word to source words, for a trained nn.Transformer and a known alignment.
 
-    attention, layer l   weights of cross-attention in the row where the word is predicted, heads averaged
-    attention, mean      the mean over layers
+    attention in layer l weights of cross-attention in the row where the word is predicted, heads averaged
+    mean attention       the mean over layers
     attention-rollout    all layers multiplied, encoder included (heedful.explainers.attention_rollout)
     chefer               attention times gradient through all layers, by the rules for encoder-decoders
                          (heedful.explainers.chefer), of the word's logit
@@ -40,12 +40,12 @@ from heedful.modalities.text import TextInput
 from heedful.nn.transformer import AttentionMaps, Transformer
 
 ROLLOUT, CHEFER, REMOVAL = "attention-rollout", "chefer", "removal"
-MEAN, DIAGONAL, RANDOM = "attention, mean", "diagonal", "random"
-METRICS = ("right", "AER", "AP", "ending")
+MEAN, DIAGONAL, RANDOM = "mean attention", "diagonal", "random"
+METRICS = ("translated word found", "AER", "AP", "ending word found")
 
 
 def layer_name(layer: int) -> str:
-    return f"attention, layer {layer + 1}"
+    return f"attention in layer {layer + 1}"
 
 
 def exact(model: Transformer, source: Tensor, target: Tensor) -> Tensor:

@@ -124,17 +124,19 @@ def explaining(run: LabRun, models: dict[str, Counter], texts: int) -> None:
     bands = {kind: student(values, len(names)) for kind, values in aucs.items()}
     for kind, band in bands.items():
         run.table(
-            f"The {kind} model, {int(right.sum())} sequences; simultaneous intervals",
-            ["method", "found", "low", "high", "moves"],
+            f"Explanations of the {kind} model, {int(right.sum())} sequences; simultaneous 95 % intervals",
+            ["method", "copies found", "low", "high", "variance from the sequence"],
             [
                 [name, band.mean[m], max(0.0, band.low[m]), min(1.0, band.high[m]), moves(scores[kind][name])]
                 for m, name in enumerate(names)
             ],
         )
     run.say(
-        "found: probability that a copy scores higher than another letter. moves: share of the scores' "
-        "variance that comes from the sequence; at zero, a method gives the same scores for every "
-        "sequence."
+        "Each method explains why the model counts the first letter n times and not n - 1 times. The true "
+        "reason is known: the other copies of this letter. 'Copies found' is the probability that a copy "
+        "gets a higher score than another letter (by chance 1/2). 'Variance from the sequence' is the "
+        "share of the scores' variance that comes from the sequence and not from the position. If it is "
+        "zero, the method gives the same scores for every sequence."
     )
     who_notices(run, names, aucs, scores)
     drawn(run, names, bands)
@@ -155,7 +157,8 @@ def drawn(run: LabRun, names: Sequence[str], bands: dict[str, Band]) -> None:
             title="Copies found by each method",
             better="high",
         ),
-        "Chance that a copy of the asked letter scores above another letter, by method and model.",
+        "Probability that a copy of the first letter gets a higher score than another letter, by method and "
+        "model.",
     )
 
 
@@ -165,26 +168,29 @@ def who_notices(
     """The claims about explainers."""
     still = max(moves(scores["positional"][name]) for name in ATTENTION)
     run.claim(
-        "On the positional model, methods that read attention alone give every sequence the same scores.",
+        "On the positional model, methods that read only attention give every sequence the same scores "
+        "(value: share of the variance that comes from the sequence).",
         value=still,
         exact=True,
         holds=still == 0.0,
         against=min(moves(scores["semantic"][name]) for name in ATTENTION),
-        control="on the semantic model",
+        control="the same on the semantic model",
     )
     rows = zip(*(scores["positional"][name] for name in ("grad-l2", "attention-avg")), strict=True)
     uneven = [float(np.ptp(norms / observed) / (norms / observed).max()) for norms, observed in rows]
     run.claim(
-        "On the positional model the norm of the gradient is attention times one number per sequence: it "
-        "contains no more information about the letters.",
+        "On the positional model, the norm of the gradient is attention times one number per sequence: it "
+        "contains no more information about the letters than attention does (value: largest relative "
+        "deviation).",
         value=max(uneven),
         exact=True,
         holds=max(uneven) < 1e-4,
     )
     run.say(
-        "If attention does not depend on the input, all positions after the first send their value "
-        "through the same matrix: df/de_j = A_0j V'g, with one g for all. So the gradient alone cannot "
-        "distinguish a copy from another letter. Gradient times input, or gradients along a path, can."
+        "If attention does not depend on the input, every position j after the first influences the output "
+        "through the same matrix: df/de_j = A_0j V'g, with the same g for all positions. So the gradient "
+        "alone cannot distinguish a copy from another letter. Gradient x input and integrated gradients "
+        "can."
     )
     gap = (
         aucs["semantic"][:, names.index("attention-avg")]
@@ -192,8 +198,8 @@ def who_notices(
     )
     value, span = mean_of(gap)
     run.claim(
-        "Attention finds the copies better in the semantic model than in the positional one, which counts as"
-        " well.",
+        "Attention finds the copies better in the semantic model than in the positional model, although "
+        "both models count equally well (value: difference of 'copies found').",
         value=value,
         interval=span,
         holds=span[0] > 0.25,
@@ -204,11 +210,12 @@ def who_notices(
         )
         value, span = share_of(weakest == 1)
         run.claim(
-            f"Methods that remove letters find the copies in the {kind} model: even with the weakest of "
-            "them, every copy scores above every other letter for most sequences.",
+            f"Methods that remove letters find the copies in the {kind} model: even with the weakest "
+            "method, every copy gets a higher score than every other letter in most sequences (value: "
+            "share of sequences).",
             value=value,
             interval=span,
             holds=span[0] > 0.75,
             against=float((aucs[kind][:, names.index("random")] == 1).mean()),
-            control="random scores",
+            control="the same with random scores",
         )

@@ -106,7 +106,8 @@ def positive_scores(run: LabRun, name: str, count: int) -> None:
         method: [share(rows, way, run.seed) for way in range(len(WAYS))] for method, rows in result.items()
     }
     run.table(
-        f"Of words with a positive score, those that lower the output ({name}, {count} film sentences)",
+        f"Share of words with a positive score that lower the output when they are increased ({name}, "
+        f"{count} film sentences)",
         ["method", "positive words", *WAYS],
         [
             [
@@ -120,22 +121,24 @@ def positive_scores(run: LabRun, name: str, count: int) -> None:
     small = {method: cells[0] for method, cells in shares.items()}
     value, span = small["grad-x-input"]
     run.claim(
-        f"{name}: gradient x input, which is the slope, is wrong about {WAYS[0]} of a word less often than "
-        "a random score.",
+        f"{name}: gradient x input is the slope of the output. So its positive scores are wrong less often "
+        f"than positive random scores when the embedding of a word gets {STEPS[0]:.0%} longer (number: share "
+        "of words with a positive score that lower the output).",
         value=value,
         interval=span,
         holds=span[1] < small["random"][1][0],
         against=small["random"][0],
-        control="random score",
+        control="share with random scores",
     )
     value, span = min((small[method] for method in OTHERS), key=lambda cell: cell[1][0])
     run.claim(
         f"{name}: a positive score by {', '.join(OTHERS[:-1])} or {OTHERS[-1]} does not mean that more of "
-        f"the word raises the output: {WAYS[0]} of it lowers the output more often than for words with a "
-        "positive gradient x input (number: the method that is wrong least often).",
+        f"the word raises the output. If its embedding gets {STEPS[0]:.0%} longer, the output falls more "
+        "often than for words with a positive score by gradient x input (number: share for the method that "
+        "is wrong least often).",
         value=value,
         interval=span,
         holds=span[0] > small["grad-x-input"][1][1],
         against=small["grad-x-input"][0],
-        control="gradient x input",
+        control="share with gradient x input",
     )

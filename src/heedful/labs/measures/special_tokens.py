@@ -161,15 +161,15 @@ def of_text(model: TokenModel, x: TextInput) -> dict[str, tuple[float, float, in
 
 
 LINES = {
-    "split": "split words, all pieces together, divided by whole words of equal frequency",
-    "piece": "split words, per piece, divided by whole words of equal frequency",
-    "first": "{0} over the most frequent whole word",
-    "last": "{1} over the most frequent whole word",
-    "first twice": "{0} {0}, both together, over one {0}",
-    "last twice": "{1} {1}, both together, over one {1}",
-    "word twice": "the most frequent whole word written twice, divided by once (control)",
-    "first part": "{0} {0}, each, over the most frequent whole word",
-    "last part": "{1} {1}, each, over the most frequent whole word",
+    "split": "split words (all pieces together), divided by whole words of equal frequency",
+    "piece": "split words (per piece), divided by whole words of equal frequency",
+    "first": "{0}, divided by the most frequent whole word",
+    "last": "{1}, divided by the most frequent whole word",
+    "first twice": "{0} {0} (both together), divided by one {0}",
+    "last twice": "{1} {1} (both together), divided by one {1}",
+    "word twice": "the most frequent whole word written twice (both together), divided by one (control)",
+    "first part": "{0} {0} (per copy), divided by the most frequent whole word",
+    "last part": "{1} {1} (per copy), divided by the most frequent whole word",
 }
 
 
@@ -181,28 +181,28 @@ def special_tokens(run: LabRun, name: str, count: int) -> None:
     spans = {key: result[key].interval(run.seed) for key in LINES}
     run.table(
         f"E13: attention on special tokens, whole words and split words ({name}, {count} film sentences)",
-        ["of", "ratio", "low", "high", "pairs"],
+        ["attention compared", "ratio", "95 % low", "95 % high", "pairs"],
         [
             [what.format(marks[0], marks[-1]), result[key].ratio, *spans[key], result[key].pairs]
             for key, what in LINES.items()
         ],
     )
     run.claim(
-        f"E13, {name}: split words (all pieces together) get no less attention than whole words of equal "
-        "frequency. So being whole is no advantage.",
+        f"E13, {name}: split words (all pieces together) get more attention than whole words of equal "
+        "frequency, so being whole is no advantage (number: ratio of the attention).",
         value=result["split"].ratio,
         interval=spans["split"],
         holds=spans["split"][0] > 1,
         against=1.0,
-        control="as much",
+        control="ratio for equal attention",
     )
     most = max(("first", "last"), key=lambda key: result[key].ratio)
     run.claim(
-        f"E13, {name}: the special token with most attention, written twice, gets more per copy than the "
-        "most frequent whole word, which is not split either.",
+        f"E13, {name}: if the special token with the most attention is written twice, each copy gets more "
+        "attention than the most frequent whole word, which is not split either (number: ratio).",
         value=result[f"{most} part"].ratio,
         interval=spans[f"{most} part"],
         holds=spans[f"{most} part"][0] > 1,
         against=result[most].ratio,
-        control="in one part",
+        control="ratio if it is written once",
     )

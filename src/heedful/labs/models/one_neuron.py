@@ -29,35 +29,37 @@ def one_neuron(run: LabRun) -> None:
     best = {k: min((w for w in wirings if sum(w) == k), key=entropy.__getitem__) for k in range(5)}
     run.say(
         "A neuron is on or off. One of four features is present, each with the same probability, and "
-        "determines the next token. A neuron for one feature leaves three others open: cross entropy "
-        "three quarters of log 3. A neuron for two features always leaves two open: log 2. So cross "
-        "entropy prefers polysemantic neurons, even without compression. Squared error is the same for "
-        "both."
+        "determines the next token. A neuron that is active for one feature does not distinguish the three "
+        "others: its cross entropy is three quarters of log 3. A neuron that is active for two features "
+        "always leaves two features possible: its cross entropy is log 2. So cross entropy prefers "
+        "polysemantic neurons, even without compression. The squared error is the same for both neurons."
     )
     run.table(
-        "A neuron that is active for this many of four features",
-        ("features", "cross entropy", "published", "squared error"),
+        "Loss of a neuron, by the number of features for which it is active",
+        ("features", "cross entropy", "published cross entropy", "squared error"),
         [(k, entropy[w], PUBLISHED.get(k), squared[w]) for k, w in best.items()],
     )
     for k, name in ((1, "one"), (2, "two")):
         run.claim(
-            f"A neuron for {name} of four features has the published cross entropy: {PUBLISHED[k]}",
+            f"A neuron for {name} of four features has the published cross entropy, {PUBLISHED[k]}.",
             value=entropy[best[k]],
             holds=abs(entropy[best[k]] - PUBLISHED[k]) <= 0.005,
             against=PUBLISHED[k],
-            control="published",
+            control="published value",
             exact=True,
         )
     run.claim(
-        "Of all possible neurons, cross entropy is lowest for one that is active for two of four features",
+        "Of all possible neurons, those that are active for two of the four features have the lowest cross "
+        "entropy.",
         value=min(entropy.values()),
         holds=all((loss > entropy[best[2]] + 1e-9) == (sum(w) != 2) for w, loss in entropy.items()),
         against=entropy[best[1]],
-        control="a neuron for one feature",
+        control="cross entropy of a neuron for one feature",
         exact=True,
     )
     run.claim(
-        "Squared error is the same for a neuron for one feature and a neuron for two",
+        "The squared error is the same for a neuron for one feature and for a neuron for two features "
+        "(value: difference).",
         value=squared[best[2]] - squared[best[1]],
         holds=abs(squared[best[2]] - squared[best[1]]) < 1e-12,
         exact=True,

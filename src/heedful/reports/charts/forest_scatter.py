@@ -16,6 +16,7 @@ from heedful.core.charts import Forest, Line, Scatter
 from heedful.core.numbers import short, with_interval
 from heedful.reports.html_parts import esc
 
+LETTER = 6.4  # width of a letter of an axis title, about
 MARKS = ("circle", "square", "triangle", "diamond")
 
 
@@ -52,11 +53,13 @@ def forest(chart: Forest) -> str:
     """Rows from top to bottom."""
     lines = chart.lines
     left = 30.0 + 7.2 * max((len(line.label) for line in lines), default=0)  # room for the names
-    width, step, top = max(640.0, left + 420.0), 26.0, 10.0
+    name = directed(chart.x, chart.better)
+    # narrow, so that its letters can still be read on a telephone
+    width, step, top = max(480.0, left + 300.0, LETTER * len(name) + 20.0), 26.0, 10.0
     values = (v for r in lines for v in (r.value, r.low, r.high, r.control, chart.reference))
     across = axis(values, left, width - 20)
     bottom = top + step * len(lines)
-    drawn = [across_lines(across, top, bottom, directed(chart.x, chart.better))]
+    drawn = [across_lines(across, top, bottom, name)]
     drawn += _reference(chart, across, top, bottom)
     for number, line in enumerate(lines):
         y = top + step * (number + 0.5)
@@ -71,7 +74,7 @@ def forest(chart: Forest) -> str:
             drawn.append(mark("diamond", across.at(line.control), y, "control", text))
         if math.isfinite(line.value):
             drawn.append(mark("circle", across.at(line.value), y, "s0", _row_told(line)))
-    return image(width, bottom + 42, chart.title, drawn)
+    return image(width, bottom + 42, chart.title, drawn, "plot forest")
 
 
 def _reference(chart: Forest, across: Axis, top: float, bottom: float) -> list[str]:
@@ -110,10 +113,10 @@ def scatter(chart: Scatter) -> str:
     return image(width, height, chart.title, drawn)
 
 
-def image(width: float, height: float, title: str, drawn: Iterable[str]) -> str:
+def image(width: float, height: float, title: str, drawn: Iterable[str], kind: str = "plot") -> str:
     """The frame of a plot; its elements are drawn already."""
     inside = f"<title>{esc(title)}</title>" + "".join(drawn)
-    return f'<svg class="plot" viewBox="0 0 {width:g} {height:g}" role="img">{inside}</svg>'
+    return f'<svg class="{kind}" viewBox="0 0 {width:g} {height:g}" role="img">{inside}</svg>'
 
 
 def across_lines(along: Axis, top: float, bottom: float, name: str, log: bool = False) -> str:
@@ -124,7 +127,8 @@ def across_lines(along: Axis, top: float, bottom: float, name: str, log: bool = 
         kind = "zero" if abs(tick) < 1e-12 and not log else "grid"
         lines.append(f'<line class="{kind}" x1="{x:.1f}" x2="{x:.1f}" y1="{top:g}" y2="{bottom:g}"/>')
         lines.append(f'<text x="{x:.1f}" y="{bottom + 16:g}" text-anchor="middle">{label}</text>')
-    middle = (along.start + along.end) / 2
+    # below the middle of the axis, but never beyond its right end, where the picture ends
+    middle = min((along.start + along.end) / 2, along.end + 15 - LETTER * len(name) / 2)
     lines.append(f'<text x="{middle:g}" y="{bottom + 34:g}" text-anchor="middle">{esc(name)}</text>')
     return "".join(lines)
 

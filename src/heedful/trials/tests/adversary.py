@@ -141,7 +141,8 @@ class Adversary:
 def adversary(
     cases: Cases, *, seed: int = 0, search: Search | None = None, progress: Progress | None = None
 ) -> Adversary:
-    """The farthest attention that keeps the answer, text by text and layer by layer."""
+    """Find for each text and layer the attention that differs most from the model's own and keeps the
+    answer."""
     search, before = search or Search(), cases.model.spent
     columns = []
     for number, case in enumerate(cases.cases):

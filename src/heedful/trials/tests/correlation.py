@@ -104,7 +104,8 @@ class Correlation:
 def correlation(
     cases: Cases, *, seed: int = 0, norm: str = "one-hot", progress: Progress | None = None
 ) -> Correlation:
-    """Every text: its tokens ranked by attention, by gradients and by leave-one-out."""
+    """Rank the tokens of every text by attention, by gradients and by leave-one-out, and correlate the
+    rankings."""
     if norm not in NORMS:
         raise HeedfulError(f"unknown norm {norm!r}", fix=f"Use one of: {', '.join(NORMS)}")
     before, rng = cases.model.spent, np.random.default_rng(seed)
@@ -139,7 +140,7 @@ def _correlated(
 
 
 def kendall(some: Floats, others: Floats) -> tuple[float, float]:
-    """(tau-b, p); nan for fewer than two tokens or a constant ranking."""
+    """Kendall's tau-b and its p value. Both are nan for fewer than two tokens or a constant ranking."""
     if len(some) < 2 or np.ptp(some) == 0 or np.ptp(others) == 0:
         return float("nan"), float("nan")
     tau = stats.kendalltau(some, others)
@@ -147,7 +148,8 @@ def kendall(some: Floats, others: Floats) -> tuple[float, float]:
 
 
 def leave_one_out(cases: Cases) -> list[Floats]:
-    """(T,) a text: how far the answer moves without each token; nan for special ones, which stay."""
+    """For each text (T,): how much the answer changes without each token. Special tokens are never removed
+    and get nan."""
     gone = [
         (n, t) for n, case in enumerate(cases.cases) for t, fixed in enumerate(case.x.special) if not fixed
     ]

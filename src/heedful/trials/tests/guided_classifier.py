@@ -77,7 +77,7 @@ class TokenWise(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class Guided:
-    """One network a guide and seed."""
+    """The results of the guided networks: one network per guide and seed."""
 
     seeds: tuple[int, ...]
     judged: Mapping[str, Judged]
@@ -126,8 +126,12 @@ def guide(
     vectors: Tensor | None = None,
     progress: Progress | None = None,
 ) -> Guided:
-    """`others` are further models whose attention guides, such as {"adversary": ...}; `vectors` (V, d) are
-    word vectors for the network, by id."""
+    """Train one network per guide and seed.
+
+    others    further guides: a mapping from a name to a model whose attention is used, such as {"adversary":
+    ...} vectors   (V, d) word vectors, one row per token id; if given, the network uses them and does not
+    train them
+    """
     own = weights_of(model, train), weights_of(model, test)
     guides: dict[str, Weights | None] = {UNIFORM: (_even(train), _even(test)), TRAINED: None, MODEL: own}
     guides |= {

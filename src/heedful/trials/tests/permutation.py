@@ -51,7 +51,7 @@ AT_LEAST, AT_MOST = "at least", "at most"  # ends of the interval of "more than 
 
 @dataclass(frozen=True, eq=False)
 class Permutation:
-    """Texts (N) and places (P): each layer, then all layers at once where there are several."""
+    """Results of N texts at P places: each layer and, if there are several layers, all layers at once."""
 
     places: tuple[str, ...]
     largest: Floats  # (N, P) largest weight of a word's token: heads averaged, from where the answer is read
@@ -133,7 +133,7 @@ class Permutation:
 def permutation(
     cases: Cases, *, seed: int = 0, permutations: int = 100, progress: Progress | None = None
 ) -> Permutation:
-    """Every text, its weights in many random orders."""
+    """Permute the attention weights of every text many times, and measure the change of the answer."""
     before = cases.model.spent
     rng = np.random.default_rng(seed)
     deleted = one_word_less(cases, rng)

@@ -99,7 +99,7 @@ def _score(score: str, pairs: Floats, times: npt.NDArray[Any]) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class UniformRetraining:
-    """What training with and without attention gave."""
+    """The results of training with free attention and with uniform attention."""
 
     seeds: tuple[int, ...]
     students: tuple[Any, ...]  # the free ones
@@ -159,7 +159,7 @@ def frozen(
     *,
     progress: Progress | None = None,
 ) -> UniformRetraining:
-    """Two fits a seed."""
+    """Train two models per seed: one with free attention and one with uniform attention."""
     config, students = settings(model, config), []
     predicted: dict[bool, list[Labels]] = {False: [], True: []}
     for number, seed in enumerate(seeds):
@@ -179,6 +179,7 @@ def frozen(
 
 
 def judge(predicted: Sequence[Labels], test: PaddedTexts, model: TokenModel) -> Judged:
+    """The predicted labels of several models, with the true labels of the test texts."""
     return Judged(np.stack(predicted), test.labels.numpy(), len(model.labels))
 
 

@@ -50,7 +50,7 @@ TWO_SEEDS = "attention of two seeds"  # key of a row
 
 @dataclass(frozen=True, eq=False)
 class Seeds:
-    """k models on n texts."""
+    """How much k models that were trained with different seeds differ on n texts."""
 
     seeds: tuple[int, ...]
     models: tuple[Any, ...]
@@ -175,7 +175,8 @@ def seeds(
     students: Sequence[Any] | None = None,
     progress: Progress | None = None,
 ) -> Seeds:
-    """Train once a seed (or take `students` trained before, say by `frozen`) and compare attention."""
+    """Train one model per seed, or use trained `students` (for example those of `frozen`), and compare their
+    attention."""
     grown = list(students or ())
     for number, seed in enumerate(seeds if students is None else ()):
         grown.append(fresh(model, seed))

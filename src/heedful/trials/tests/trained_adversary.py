@@ -73,7 +73,7 @@ LAMBDA, TVD = "lambda", "TVD"
 
 @dataclass(frozen=True)
 class AdversaryTraining:
-    """Which adversaries are trained, and how."""
+    """Settings of the training of adversaries."""
 
     weights: Sequence[float] = WEIGHTS  # the lambdas
     seeds: Sequence[int] = (0,)
@@ -93,7 +93,7 @@ class AdversaryTraining:
 
 @dataclass(frozen=True, eq=False)
 class LambdaPoint:
-    """One lambda: k seeds on n texts not trained on."""
+    """Adversaries with one lambda: k seeds, measured on n texts that were not used for training."""
 
     weight: float  # lambda
     output: Floats  # (k, n) TVD from the user's model
@@ -104,7 +104,7 @@ class LambdaPoint:
 
 @dataclass(frozen=True, eq=False)
 class TrainedAdversary:
-    """The curve, and what to read it by."""
+    """One point per lambda and, for comparison, the distances between models of different seeds."""
 
     points: tuple[LambdaPoint, ...]
     start: str
@@ -183,7 +183,7 @@ def trained_adversary(
     beside: Seeds | None = None,
     progress: Progress | None = None,
 ) -> TrainedAdversary:
-    """`beside` gives the distances of seeds."""
+    """Train adversaries for every lambda. `beside` has the distances between seeds, for comparison."""
     training = training or AdversaryTraining()
     weights, seeds, start = training.weights, training.seeds, training.start
     if start not in ("copy", "fresh"):
