@@ -48,4 +48,4 @@ def _one_thread(model: Model) -> bool:
     module = getattr(model, "module", None)
     if not as_program or "OMP_NUM_THREADS" in os.environ or module is None:
         return False
-    return sum(weights.numel() for weights in module.parameters()) < SMALL_MODEL_PARAMETERS
+    return bool(model.size < SMALL_MODEL_PARAMETERS)

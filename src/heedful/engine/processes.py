@@ -21,7 +21,8 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import TypeVar
 
-Item, Result = TypeVar("Item"), TypeVar("Result")
+Item = TypeVar("Item")
+Outcome = TypeVar("Outcome")
 
 
 def core_count() -> int:
@@ -29,7 +30,7 @@ def core_count() -> int:
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
 
 
-def spread(work: Callable[[Item], Result], items: Sequence[Item], workers: int) -> Iterator[Result]:
+def spread(work: Callable[[Item], Outcome], items: Sequence[Item], workers: int) -> Iterator[Outcome]:
     """The result of `work` for each item, in order."""
     lanes = min(workers, len(items), core_count())
     if lanes < 2:
@@ -63,7 +64,7 @@ def spread(work: Callable[[Item], Result], items: Sequence[Item], workers: int) 
 
 
 def _work_through(
-    work: Callable[[Item], Result],
+    work: Callable[[Item], Outcome],
     items: Sequence[Item],
     send: Connection,
     inherited: tuple[Connection, ...],

@@ -181,8 +181,8 @@ def measured(run: LabRun) -> None:
 
 def formulas(each: Misprint) -> str:
     if each.number == "OK":
-        return f"Correct as printed: {each.correct}. A wrong form as a control: {each.printed}. Reference: "
-        f"{each.judge}."
+        control = f"A wrong form as a control: {each.printed}"
+        return f"Correct as printed: {each.correct}. {control}. Reference: {each.judge}."
     return f"{each.number}. Printed: {each.printed}. Correct: {each.correct}. Reference: {each.judge}."
 
 
