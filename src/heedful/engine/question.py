@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+POSITION = "position"  # scores of the places that attention runs over
+
+
 @dataclass(frozen=True)
 class Question:
     """Why did this model give this number for this input?"""
@@ -119,7 +122,12 @@ class Question:
         """Scores of units, spread over their atoms; or, with `over` the atom's name ("token"), of the atoms
         themselves. Those of what was written may stand behind; `same_scale` says whether they compare.
         `facts` are further fields of the attribution: output, base, params, notes."""
-        if over != self.x.atom:
+        if not self.x.scored_by_atom and over != self.x.atom:
+            units = self.x.positions if over == POSITION else self.x.units(self.unit)
+            sums = units.sums if over == POSITION else np.asarray
+            errors = None if stderr is None else sums(stderr)
+            return Attribution(self.x, self.target, sums(scores), stderr=errors, over=units.name, **facts)
+        if over not in (self.x.atom, POSITION):
             units = self.units if len(scores) == len(self.units) else self.x.units(self.unit)
             scores, stderr = units.spread(scores), None if stderr is None else units.spread(stderr)
         length, written = len(self.x), None
