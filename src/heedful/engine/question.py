@@ -46,7 +46,7 @@ class Question:
     session: Session
     x: Input
     target: Target
-    unit: str = "word"
+    unit: str = ""  # "": the default unit of the input
     operator: str = ""  # how a unit is removed; "" where nothing can be
     seed: int = 0
 
@@ -149,6 +149,8 @@ def run_explainer(
     own = {name: value for name, value in settings.items() if name not in registry.COMMON}
     with recording() as operators:
         item = entry.run(question, **own)
+    if "unit" in entry.takes:
+        settings["unit"] = question.unit
     if "operator" in entry.takes:
         settings["operator"] = question.operator
     return replace(
@@ -167,5 +169,5 @@ def _question(
     if "operator" in entry.takes:
         preferred = entry.default_operator if entry.default_operator in offered else None
         operator = checked_operator(operator or preferred, offered)
-    unit, seed = settings.get("unit", "word"), settings.get("seed", 0)
+    unit, seed = settings.get("unit") or x.default_unit, settings.get("seed", 0)
     return Question(session=session, x=x, target=target, unit=unit, operator=operator or "", seed=seed)

@@ -93,7 +93,7 @@ class FunctionModel(Model):
         return [(self.labels[i], float(scores[i])) for i in order]
 
     def rows(
-        self, x: Input, target: Target, keep: Masks, operator: str | None = None, unit: str = "word"
+        self, x: Input, target: Target, keep: Masks, operator: str | None = None, unit: str = ""
     ) -> list[InputRow]:
         x = text_of(x)
         keep, operator, groups = checked(x, keep, operator, unit, self.operators)
@@ -110,7 +110,7 @@ class FunctionModel(Model):
         target: Target,
         keep: Masks,
         operator: str | None = None,
-        unit: str = "word",
+        unit: str = "",
         progress: Progress | None = None,
         cache: passes.RowCache | None = None,
     ) -> Floats:

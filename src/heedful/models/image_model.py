@@ -22,7 +22,7 @@ from heedful.core.arrays import Floats
 from heedful.core.cost import Meter
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Input
-from heedful.core.model import Masks, Model
+from heedful.core.model import FeatureMap, Masks, Model
 from heedful.core.progress import Progress
 from heedful.core.target import Target
 from heedful.core.trace import Trace
@@ -31,6 +31,7 @@ from heedful.modalities.image_operators import OPERATORS
 from heedful.models import passes, targets
 from heedful.models.backend import TraceOutput
 from heedful.models.contexts import eager_attention, first_broken_layer, untouched
+from heedful.models.feature_map import last_feature_map
 from heedful.models.guided_relu import GuidedRelu
 from heedful.models.hf_config import fingerprint
 from heedful.models.image_reader import ImageReader
@@ -281,6 +282,19 @@ class ImageModel(PictureModel):
             (grad,) = torch.autograd.grad(value.sum(), leaf)
         return value.detach(), grad
 
+    def feature_map(self, x: Input, target: Target) -> FeatureMap:
+        x = image_of(x)
+        with self.meter.counted(forwards=1, backwards=1, unique=1, tokens=len(x)):
+            found = last_feature_map(
+                self._module,
+                lambda pixels: target.score(self._logits(self._call(pixels)))[0],
+                self._as_pixels(self.lookup(x, target)[None]),
+                self.patches,
+            )
+        if found is None:
+            raise self._not_offered("feature-map")
+        return found
+
     def value_maps(self, x: Input, target: Target, layers: int) -> list[Tensor]:
         embeds = self.lookup(x, target)[None]
         length = sum(self.patches[:1]) * self.patches[1] + self.patches[2]
@@ -301,7 +315,7 @@ class ImageModel(PictureModel):
     @cached_property
     def _probed(self) -> tuple[frozenset[str], tuple[int, int, int]]:
         height, width = self.reader.size
-        found, none = {"values"}, (0, 0, 0)
+        found, none = {"values", "picture"}, (0, 0, 0)
         grey = self._ready(torch.full((1, height, width, 3), 0.5)).permute(0, 2, 3, 1).reshape(1, -1, 3)
         with torch.inference_mode(False), torch.enable_grad():
             try:
@@ -314,9 +328,12 @@ class ImageModel(PictureModel):
                 return frozenset(found), none
         if grads[0] is not None:
             found |= {"gradients", "relu"} if rule.calls else {"gradients"}
-        if not out.attentions or all(grad is None for grad in grads[1:]):
-            return frozenset(found), none
-        patches = _patches(self._module, out.attentions[0].shape[-1], height, width)
+        patches = None
+        if out.attentions and not all(grad is None for grad in grads[1:]):
+            patches = _patches(self._module, out.attentions[0].shape[-1], height, width)
+        score: Callable[[Tensor], Tensor] = lambda pixels: self._logits(self._call(pixels))[0, 0]  # noqa: E731
+        if last_feature_map(self._module, score, self._as_pixels(grey), patches or none) is not None:
+            found.add("feature-map")
         if patches is None:
             return frozenset(found), none
         found.add("attentions")
