@@ -83,6 +83,12 @@ class Model:
         return ()
 
     @property
+    def baselines(self) -> tuple[str, ...]:
+        """Where a path of integrated gradients may start; the first is the default."""
+        known = ("mask", "mean", "pad", "zero")
+        return known if "mask" in self.operators else known[1:]
+
+    @property
     def capabilities(self) -> frozenset[str]:
         """What was found to work, of CAPABILITIES."""
         return frozenset()

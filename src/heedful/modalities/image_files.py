@@ -81,12 +81,13 @@ def _decoded(file: Any, source: str) -> Picture:
         with image_module.open(file, formats=FORMATS) as image:
             width, height = image.size
             if width * height > MAX_PIXELS:
-                raise HeedfulError(
-                    f"{source} has {width:,} × {height:,} pixels",
-                    f"the limit is {MAX_PIXELS:,}",
-                    "Make it smaller first",
-                )
+                raise _too_large(source, f"{width:,} × {height:,} pixels")
             return _from_pil(image, source)
+
+
+def _too_large(source: str, size: str) -> HeedfulError:
+    what = f"{source} is too large: it has {size}"
+    return HeedfulError(what, f"the limit is {MAX_PIXELS:,} pixels", "Make it smaller first")
 
 
 def _pillow() -> Any:
@@ -108,6 +109,8 @@ def _one_clear_line(source: str) -> Iterator[None]:
             yield
     except HeedfulError:
         raise
+    except _pillow().DecompressionBombError:
+        raise _too_large(source, "more than twice the pixels that Pillow reads") from None
     except Exception as error:  # parsers raise OSError, SyntaxError, ValueError, struct.error, EOFError, ...
         why = "it is damaged, or no picture of a known format" if not str(error) else str(error)[:200]
         raise HeedfulError(

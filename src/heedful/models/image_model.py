@@ -50,6 +50,7 @@ class PictureModel(Model):
 
     kind = "classifier"
     reader: ImageReader
+    baselines: tuple[str, ...] = ("mean", "black", "blur", "noise")
     operators: tuple[str, ...] = tuple(OPERATORS)
 
     def encode(self, raw: Any, long: str = "error") -> ImageInput:
@@ -280,7 +281,7 @@ class ImageModel(PictureModel):
             leaf = embeds.detach().clone().requires_grad_(True)
             value = target.score(self._logits(self._call(self._as_pixels(leaf))))
             (grad,) = torch.autograd.grad(value.sum(), leaf)
-        return value.detach(), grad
+        return value.detach().double(), grad
 
     def feature_map(self, x: Input, target: Target) -> FeatureMap:
         x = image_of(x)
