@@ -72,7 +72,7 @@ class PictureModel(Model):
 
     @property
     def rows_at_once(self) -> int:
-        height, width = self.reader.size
+        height, width = self.reader.size or (512, 512)
         return max(1, min(MAX_ROWS, BATCH_PIXELS // (height * width)))
 
     def rows(  # type: ignore[override]
@@ -109,7 +109,9 @@ class ImageModel(PictureModel):
     def __init__(
         self, module: nn.Module, reader: ImageReader, labels: Sequence[str] | None = None, name: str = ""
     ) -> None:
-        self._module, self.reader = module, reader
+        if reader.size is None:
+            raise HeedfulError("the size of the pictures is not known", fix="Give it: ImageReader(size=(224, 224))")
+        self._module, self.reader, self.size_read = module, reader, reader.size
         self.name, self.meter = name or type(module).__name__, Meter()
         self._takes = set(inspect.signature(module.forward).parameters)
         count = len(self._probe_logits())
@@ -148,7 +150,7 @@ class ImageModel(PictureModel):
             "kind": self.kind,
             "modality": "image",
             "labels": list(self.labels),
-            "size": list(self.reader.size),
+            "size": list(self.size_read),
             "class": type(self._module).__name__,
             "parameters": sum(p.numel() for p in parameters),
             "dtype": str(parameters[0].dtype).removeprefix("torch.") if parameters else "none",
@@ -177,7 +179,7 @@ class ImageModel(PictureModel):
         return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
     def _probe_logits(self) -> Tensor:
-        height, width = self.reader.size
+        height, width = self.size_read
         with untouched(self._module), torch.inference_mode():
             return self._logits(self._call(self._ready(torch.full((1, height, width, 3), 0.5))))[0]
 
@@ -206,7 +208,7 @@ class ImageModel(PictureModel):
 
     def _as_pixels(self, embeds: Tensor) -> Tensor:
         """(n, H·W, 3) -> (n, 3, H, W)"""
-        height, width = self.reader.size
+        height, width = self.size_read
         return embeds.reshape(len(embeds), height, width, 3).permute(0, 3, 1, 2)
 
     # --- gradients ---------------------------------------------------------------------------------
@@ -315,7 +317,7 @@ class ImageModel(PictureModel):
 
     @cached_property
     def _probed(self) -> tuple[frozenset[str], tuple[int, int, int]]:
-        height, width = self.reader.size
+        height, width = self.size_read
         found, none = {"values", "picture"}, (0, 0, 0)
         grey = self._ready(torch.full((1, height, width, 3), 0.5)).permute(0, 2, 3, 1).reshape(1, -1, 3)
         with torch.inference_mode(False), torch.enable_grad():

@@ -22,14 +22,28 @@ from heedful.modalities.image import ImageInput, read_regions
 from heedful.modalities.image_files import Picture, Pixels, read_picture
 
 KEYS = {"picture", "regions"}
+MAX_SIDE = 1024  # of a picture for a function: every removal makes a copy of it
 TRIED_SIZE = (61, 83)  # of the picture that a processor is tried on: odd, and neither square
 
 
 @dataclass(frozen=True)
 class ImageReader:
-    """Without a processor a picture is resized to `size` as a whole."""
+    """How pictures are resized and normalised for a network.
 
-    size: tuple[int, int]  # height, width
+    Parameters
+    ----------
+    size
+        Height and width that the network reads. If `None`, pictures keep their size, up to 1,024 pixels per
+        side.
+    mean
+        Subtracted from the colours (red, green, blue), which go from 0 to 1.
+    std
+        The colours are divided by it after that.
+    processor
+        An image processor of transformers that resizes and crops. If `None`, a picture is resized as a whole.
+    """
+
+    size: tuple[int, int] | None = None  # height, width
     mean: tuple[float, float, float] = (0.0, 0.0, 0.0)
     std: tuple[float, float, float] = (1.0, 1.0, 1.0)
     processor: Any = None
@@ -54,10 +68,10 @@ class ImageReader:
         height, width = picture.pixels.shape[:2]
         if self.processor is not None:
             pixels = processed(self.processor, picture.pixels)
-        elif (height, width) == self.size:
-            return picture.pixels, ()
         else:
-            pixels = resized(picture.pixels, self.size)
+            share = min(1.0, MAX_SIDE / max(height, width))
+            size = self.size or (max(1, round(height * share)), max(1, round(width * share)))
+            pixels = picture.pixels if (height, width) == size else resized(picture.pixels, size)
         note = f"resized from {width} × {height} to {pixels.shape[1]} × {pixels.shape[0]} pixels"
         changed = pixels.shape != picture.pixels.shape
         return pixels, (note,) if changed else ()
