@@ -1804,6 +1804,20 @@ MUTANTS = (
         "features/test_autoencoder.py",
     ),
     Mutant(
+        "audit: damaged shards are opened",
+        "audits/result.py",
+        "            check_every_shard(run)",
+        "            pass",
+        "io/test_run_folder.py::test_damage_of_any_file_of_an_audit_is_one_line_of_every_reader",
+    ),
+    Mutant(
+        "verdict: a method that is worse for sure is called as good",
+        "metrics/verdict_sentences.py",
+        "if e.certified and e.may_be_best and e.method != verdict.use",
+        "if e.certified and e.method != verdict.use",
+        "metrics/test_verdict.py::test_as_good_is_said_only_of_certified_methods_that_may_be_the_best",
+    ),
+    Mutant(
         "run folder: a link is followed out of it",
         "io/run_folder.py",
         'flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)',

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tomllib
 import venv
@@ -159,6 +161,39 @@ def test_the_installed_command_works_in_an_empty_directory(plain: Path, tmp_path
     assert "occlusion" in page
     assert "<style>" in page
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_the_install_line_of_the_readme_works(tmp_path: Path) -> None:
+    """`pip install .` in a copy of the source, then the command in an empty directory.
+
+    Options keep pip from the network: it builds with this environment's hatchling, and the packages that
+    heedful needs are this environment's, at the end of the path. heedful itself comes from the install.
+    """
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    line = next(line for line in lines if line.startswith("pip install "))
+    assert line == "pip install ."
+    copy = tmp_path / "clone"
+    shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    venv.create(tmp_path / "env", with_pip=False, symlinks=True)
+    binaries = tmp_path / "env" / "bin"
+    site = next(tmp_path.glob("env/lib/python*/site-packages"))
+    (site / "others.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    pip = (sys.executable, "-m", "pip", "--python", binaries / "python", "--disable-pip-version-check")
+    done = run(*pip, *line.split()[1:], "--no-build-isolation", "--no-deps", "--no-compile", cwd=copy)
+    assert done.returncode == 0, done.stdout + done.stderr
+    shutil.rmtree(copy)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    where = run(binaries / "python", "-c", "import heedful; print(heedful.__file__)", cwd=empty)
+    assert Path(where.stdout.strip()) == site / "heedful" / "__init__.py", where.stderr
+    version = run(binaries / "heedful", "--version", cwd=empty)
+    assert version.stdout.split() == ["heedful", heedful.__version__], version.stderr
+    explain = run(binaries / "heedful", "explain", TEXT, "--method", "occlusion", cwd=empty)
+    assert explain.returncode == 0, explain.stderr
+    assert re.match(r"(positive|negative) \d", explain.stdout), explain.stdout
+    assert [*empty.iterdir()] == []
 
 
 @pytest.mark.parametrize(

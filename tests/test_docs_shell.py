@@ -105,7 +105,8 @@ def test_there_are_lines() -> None:
 # Shell lines that are not `heedful ...`, and why they are not run here.
 OTHER = {
     "make ": "targets of the Makefile, each a command that tests run by itself",
-    "pip install ": "installs from the network",
+    "pip install .": "tests/test_dist.py runs it in a copy of the source",
+    "pip install ": "the packages of an extra come from the network; tests/test_dist.py tests every extra",
     "export ": "sets what the next line reads",
     "curl ": "tests/server asks a running server the same",
     "torchrun ": "tests/features/test_sae_parallel.py trains in several processes",

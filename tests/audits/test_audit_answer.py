@@ -60,14 +60,21 @@ def page(found: heedful.Audit) -> str:
 def test_the_answer_stands_first_everywhere() -> None:
     found = many()
     assert found.verdict.use == "method-0"
-    name, why = found.verdict.headline.split(": ", 1)
-    why = why[0].upper() + why[1:]
-    for width in (60, 80, 170):
+    first = f"Use method-0: it beat random orders on {found.verdict['method-0'].won} of 50 texts."
+    rest = "No method is better. Better than random, too: method-1. Not proven better: method-2, method-3."
+    assert found.verdict.headline == str(found.verdict).splitlines()[0] == str(found).splitlines()[0] == first
+    for width in (70, 80, 170):
         for verbose in (False, True):
-            assert plain(as_text(found, width, verbose)).startswith(f"{name} a model, 50 texts {why}")
+            shown = as_text(found, width, verbose)
+            assert shown.splitlines()[0] == first, "the first line is the sentence, and nothing else"
+            assert plain(shown).startswith(f"{first} {rest} a model, 50 texts")
     html = page(found)
-    assert "<bdi>Use method-0</bdi>" in html
-    assert html.index("<bdi>Use method-0</bdi>") < html.index(why) < html.index("<svg") < html.index("<table")
+    assert f"<bdi>{first}</bdi></h1>" in html
+    assert html.index(first) < html.index("No method is better.") < html.index("<svg") < html.index("<table")
+    short = as_text(found, 80, verbose=False)
+    for detail in ("standard deviations", "shows as better", "Judged by", PROMISE):
+        assert detail not in short
+        assert detail in as_text(found, 170)
     for shown in (str(found.verdict), plain(as_text(found, 80)), html):
         assert shown.count(PROMISE) == 1
 
@@ -84,7 +91,9 @@ def test_the_terminal_shows_one_screen_unless_asked() -> None:
             and re.search(rf"{share:.2f}\d* \({low:.2f}\d* to {high:.2f}\d*\)", line)
             for line in short.splitlines()
         )
-    assert "random" in {line.strip() for line in short.splitlines()}
+    axis = next(line for line in short.splitlines() if line.split() == ["0", "0.5", "random", "1"])
+    drawn_lines = [line for line in short.splitlines() if line.startswith("method-") and "│" in line]
+    assert {line.index("│") for line in drawn_lines} == {axis.index("0.5") + 1}, "0.5 is below its line"
     assert "higher is better" in short
     assert "orders beaten" not in short
     assert "orders beaten" in plain(as_text(found, 80))
@@ -100,10 +109,16 @@ def test_mistakes_are_shown_with_their_words() -> None:
     for shown in (plain(short), plain(html)):
         assert f"{lead} The first 4 of 5 mistakes:" in shown
     assert "Row 7: predicted positive, but the label is negative" in short
-    assert "… not good." in short
+    assert "… not⁻ good⁺." in short
     assert "Row 11" not in short
     assert "Row 11" in as_text(found, 80)
-    assert '<mark class="neg l9" title="−2">not</mark> <mark class="pos l5" title="+1">good</mark>.' in html
+    marks = [
+        re.search(rf'<mark class="{shade}" [^>]*title="{score}"[^>]*>{word}</mark>', html)
+        for shade, score, word in (("neg l9", "−2", "not"), ("pos l5", r"\+1", "good"))
+    ]
+    assert all(marks)
+    numbers = re.findall(r'data-w="(\d+)"', html)
+    assert len(numbers) == len(set(numbers)), "a word is not lit up with a word of another text"
     right = replace(found, right=50, mistakes=())
     assert "The prediction is the label on 50 of 50 labelled texts." in as_text(right, 80, verbose=False)
     assert "got wrong" not in page(right)
@@ -127,12 +142,13 @@ def test_the_verdict_of_every_method_is_in_the_table(width: int) -> None:
 
 def test_no_method_is_named_where_none_is_better() -> None:
     found = many(judged((0.0, 0.0, 0.0, 0.0)))
-    assert "No method is shown to be better than a random order" in as_text(found, 80)
-    assert "No method is shown to be better than a random order on this model (50 texts).</bdi></h1>" in page(
+    assert "No method is proven better than a random order" in as_text(found, 80)
+    assert "No method is proven better than a random order on this model (50 texts).</bdi></h1>" in page(
         found
     )
     unsure = many(judged((1.2, 1.2, 1.2, 0.0), 20, 3))
-    assert '<span class="chance">not certified</span>' in page(unsure)
+    assert f"Use {unsure.verdict.use}, not certified: it beat random orders on" in page(unsure)
+    assert "but another method may be better by up to" in page(unsure)
 
 
 def test_few_texts_promise_nothing() -> None:

@@ -35,7 +35,7 @@ def test_pure_noise_has_no_method_to_use(seed: int, tmp_path: Path) -> None:
         model, model.texts(12, seed), methods=OURS, metrics=FAMILIES, draws=10, out=tmp_path, seed=seed
     )
     assert not found.verdict.better
-    assert "No method is shown to be better than a random order on this model" in found.verdict.headline
+    assert "No method is proven better than a random order on this model" in found.verdict.headline
 
 
 def test_judged_by_its_own_removal_a_method_would_know_noise() -> None:
@@ -191,7 +191,7 @@ def test_a_clear_case_stops_early_with_the_verdict_of_all(tmp_path: Path) -> Non
     whole = clear(tmp_path / "whole")
     assert sooner.verdict.use == whole.verdict.use == "occlusion"
     assert sooner.verdict.certified
-    assert "reverse is not shown to be better than random." in str(sooner.verdict)
+    assert "Not proven better: reverse." in str(sooner.verdict)
     assert "It was settled after" in str(sooner.verdict)
     assert 20 <= sooner.texts <= 30
     assert sooner.cost["run"] < 0.6 * whole.cost["run"]

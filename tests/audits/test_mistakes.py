@@ -37,9 +37,10 @@ def test_the_first_mistakes_are_kept_without_the_shards(tmp_path: Path) -> None:
     best = max(range(len(first.scores)), key=first.scores.__getitem__)
     assert first.words[best].strip() == "good"
     assert first.signed
-    for file in (tmp_path / "run" / "shards" / "000000").glob("*.parquet"):
-        file.unlink()
     assert heedful.Audit.load(tmp_path / "run").mistakes == found.mistakes
+    found.save(tmp_path / "alone")
+    assert not (tmp_path / "alone" / "shards").exists()
+    assert heedful.Audit.load(tmp_path / "alone").mistakes == found.mistakes
 
 
 def test_no_mistake_no_section() -> None:

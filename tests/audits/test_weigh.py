@@ -93,7 +93,7 @@ def test_every_form_of_the_same_scores_gives_the_same_verdict(model: Any) -> Non
 def test_true_weights_are_better_than_random_and_noise_is_not(model: Any) -> None:
     audit = weigh(model, {"noise": noise, "true": true, "same": constant}, TEXTS)
     assert (audit.verdict.use, audit.verdict.better) == ("true", ["true"])
-    assert set(audit.verdict.not_shown) == {"noise", "same"}
+    assert set(audit.verdict.not_proven) == {"noise", "same"}
     assert {e.n for e in audit.table if e.method == "true"} == {len(TEXTS)}
     assert np.isnan(audit.verdict["true"].inputs), "what it cost elsewhere is not known"
 

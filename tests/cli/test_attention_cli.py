@@ -221,3 +221,19 @@ def test_links_do_not_look_ahead_under_a_mask() -> None:
     found = strongest(maps, np.ones(maps.weights.shape[2:]), np.ones(maps.weights.shape[2:]), k=100)
     assert found
     assert all(link.key < link.query for link in found)
+
+
+def test_help_terminal_and_page_use_the_same_words(run: Any, tmp_path: Path) -> None:
+    from heedful.reports.atlas import LOOKS_AT
+
+    _, help_text, _ = run("--help")
+    said = " ".join(help_text.split())
+    for kind, letter in LETTERS.items():
+        assert f"{letter} {kind} (" in said
+    assert set(LOOKS_AT) == set(KINDS)
+    _, out, _ = run("the service is not bad", "--html", str(tmp_path / "heads.html"))
+    shown, page = " ".join(out.split()), (tmp_path / "heads.html").read_text()
+    for text in (shown, page):
+        assert "4 × 4 heads, 5 words and 2 special tokens." in text
+        assert "Strongest links between words, mean of all heads" in text
+        assert "none of these" in text

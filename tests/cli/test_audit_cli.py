@@ -53,7 +53,9 @@ def test_json_is_one_document_and_nothing_else(data: Path, capsys: pytest.Captur
     assert found["headline"] == "6 texts are too few for a verdict: at least 10 are needed."
     assert found["verdict"]["said"][0] == found["headline"]
     assert found["errors"] == [{"row": 2, "method": "", "reason": "the text is empty"}]
-    assert "report.html" in said.err
+    run = data.parent / "run"
+    assert f"saved {run} (open it with: heedful report {run})\n" in said.err
+    assert (run / "report.html").is_file()
 
 
 def test_a_wrong_label_and_too_few_texts_are_told(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,7 +68,7 @@ def test_a_wrong_label_and_too_few_texts_are_told(data: Path, capsys: pytest.Cap
         none = f'Row {row}: the label "{label}" is none of {first} (0), {second} (1)'
         assert f"{none}; its text counts as unlabelled." in shown
     assert "2 labels name no label of the model." in shown
-    assert said.err.index("4 texts are too few for a verdict") < said.err.index("report.html")
+    assert said.err.index("4 texts are too few for a verdict") < said.err.index("saved ")
     again = heedful.Audit.load(data.parent / "run")
     assert again.unknown_labels == [{"row": 1, "label": "neg"}, {"row": 3, "label": "\x1b[3"}]
 

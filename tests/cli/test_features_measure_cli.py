@@ -71,7 +71,7 @@ def test_measure_as_a_table(place: Path, capfd: Any):
     assert "-log p" not in err
     told = " ".join(out.split())
     assert "dead features that never fire on the 93 tokens read: with more tokens there are fewer" in told
-    assert "dense features that fire on more than 10% of the tokens" in told
+    assert "dense features that fire on more than 10 % of the tokens" in told
     assert "activation mean length" in told
     assert "size these lengths" in told
 

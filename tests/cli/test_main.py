@@ -543,6 +543,10 @@ def test_generate_says_why(toy: Any, capsys: pytest.CaptureFixture[str]) -> None
     shown = capsys.readouterr().out
     for part in ("grad-l2", "occlusion", "random (control)", "strongest words"):
         assert part in shown
+    first, second, *_ = shown.splitlines()
+    assert first == f"the cat{found['continuations']['greedy']}"
+    assert second.startswith("By grad-l2, the words of the prompt that mattered most are")
+    assert "\n\n\n" not in shown
     assert run(*asked, "--all") == 2
     assert "--why explains one continuation" in capsys.readouterr().err
 

@@ -47,8 +47,11 @@ def commands(home: Path) -> dict[str, list[str]]:
 )
 def test_what_is_saved_is_reported(kind: str, home: Path, tmp_path: Path, capsys: Cap) -> None:
     command, run = commands(home)[kind], tmp_path / "run"
-    assert main([*command, "--out", str(run), "--quiet", "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
+    assert main([*command, "--out", str(run), "--json"]) == 0
+    out, err = capsys.readouterr()
+    shown = json.loads(out)
+    assert err.splitlines().count(f"saved {run} (open it with: heedful report {run})") == 1
+    assert f"wrote {run}" not in err
     assert json.loads((run / "manifest.json").read_text())["kind"] == kind
     assert main(["report", str(run), "--json", "--html", str(tmp_path / "report.html")]) == 0
     again = json.loads(capsys.readouterr().out)

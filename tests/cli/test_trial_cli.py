@@ -27,12 +27,24 @@ def test_json_is_one_document(data: Path, capsys: pytest.CaptureFixture[str]) ->
     assert any(line["unit"] == "accuracy" for line in found["table"])
 
 
-def test_the_terminal_ends_with_what_it_comes_to(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_terminal_starts_with_the_answer_and_fits_a_screen(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["trial", str(data), *FEW]) == 0
-    said = capsys.readouterr().out
-    assert "Is attention explanation?" in said
-    assert "Not shown:" in said
-    assert "nothing is said about attention as a whole" in " ".join(said.split())
+    lines = capsys.readouterr().out.splitlines()
+    said = " ".join(" ".join(lines).split())
+    assert lines[0].startswith("These tests do not show whether attention explains the predictions")
+    assert "nothing is said about attention as a whole" in said
+    assert "Does the output change when attention is shuffled? Shuffled attention moves the answer by" in said
+    assert len(lines) <= 30
+    assert "Not shown:" not in said  # one click away, or with -v
+    assert "figure" not in said  # what is not drawn is not named
+    assert "line by line" not in said
+    assert main(["trial", str(data), *FEW, "-v"]) == 0
+    verbose = capsys.readouterr().out
+    assert "Not shown:" in verbose
+    assert "figure permutation" not in verbose
+    assert "higher: attention matters more" in verbose
 
 
 def test_a_saved_trial_makes_its_page(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,8 +15,9 @@ import pytest
 import heedful
 from heedful.comparisons.result import Comparison
 from heedful.engine.session import Session
-from heedful.reports import first_screen, terminal
+from heedful.reports import terminal
 from heedful.reports.charts.sparkline import sparkline
+from heedful.reports.tested_methods import ordered
 
 TEXT = "the cat sat on the mat. hello world!"
 
@@ -125,7 +126,7 @@ def test_claims_stand_beside_facts_with_their_rank_agreement(seen: Comparison) -
     assert last.count("τ") == 1
     shown = [cell for cell in last if re.match("[−\\d]", cell)]
     truth = []
-    for method in first_screen.ordered(seen):
+    for method in ordered(seen):
         claims = np.array([word.score for word in seen[method].words()])
         facts = np.array(fullest.leave_one_out)
         if not seen[method].signed:

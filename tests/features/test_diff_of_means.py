@@ -97,7 +97,7 @@ def test_where_there_is_none_it_is_said(bert: Any) -> None:
     assert beside(bert, sae, {3: 1.0}, None, SITE) == (None, NONE)
     found, said = beside(bert, sae, {3: 1.0}, TEXTS[:2], SITE)
     assert found is None
-    assert said.startswith("No difference of means stands beside: feature 3 is active on no token")
+    assert said.startswith("There is no difference of means to compare with: feature 3 is active on no token")
 
 
 def firing(model: Any, sae: Any) -> int:

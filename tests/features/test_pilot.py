@@ -97,7 +97,7 @@ def test_kinds_that_share_k_over_rows_take_the_mean(monkeypatch: pytest.MonkeyPa
         "batchtopk": 6,
         "matryoshka": 6,
     }
-    assert chosen["batchtopk"].why.endswith("explain 90% of the variance, and a row has 5.6 of them")
+    assert chosen["batchtopk"].why.endswith("explain 90 % of the variance, and a row has 5.6 of them")
 
 
 def test_the_pilot_measures_the_sparsity():
@@ -128,7 +128,7 @@ def test_it_ends_where_seeds_agree_on_nothing():
     choice = pilot.choose(InMemoryRows(x), 512, 0, fit)
     assert tried == [1, 1, 2, 2, 4, 4]
     assert choice.k == 8
-    assert "explain only 0% of the variance" in choice.why
+    assert "explain only 0 % of the variance" in choice.why
 
 
 def test_it_does_not_end_while_a_larger_k_can_explain_more():
@@ -253,7 +253,7 @@ def test_the_command_shows_the_choice(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert main([*words, "--out", str(tmp_path / "sae"), "--resume", "--quiet"]) == 0
     assert "k =" not in capfd.readouterr().err
     shown = features_train._by_k(pilot.SparsityChoice(8, 2, "", {"1": 0.4, "2": -0.01}))
-    assert shown == ". Share of the variance that such features explain: 40% with k = 1, 0% with k = 2"
+    assert shown == ". Share of the variance that such features explain: 40 % with k = 1, 0 % with k = 2"
 
 
 # --- the requirement --------------------------------------------------------------------------------

@@ -125,6 +125,6 @@ def test_the_command_is_the_function(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert shown.err == ""  # -q
     told = " ".join(shown.out.split())
     for name in ("all raw coordinates", "most frequent label"):  # the baselines are results
-        assert f"{name} {found['controls'][name]['value']:.1%}" in told
+        assert f"{name} {found['controls'][name]['value'] * 100:.1f} %" in told
     assert main([*words[:4], "-k", "many", *columns]) == 2
     assert "-k 1,2,5" in capsys.readouterr().err

@@ -26,6 +26,8 @@ from heedful.features.steering.results import (
     SteeredText,
     Sweep,
     SweepPoint,
+    TextChange,
+    change_of,
     mean_of,
     paired,
 )
@@ -244,13 +246,61 @@ def test_a_single_text_is_judged_by_the_same_limits() -> None:
     loops = replace(good, repetition=0.9)
     for after, same, said in (
         (bad, False, "The steered text breaks"),
-        (loops, False, "The steered text repeats itself"),
+        (loops, False, "The steered text repeats itself (90 % of trigrams, 0 % before)"),
+        (
+            replace(good, repetition=0.42),
+            False,
+            "The text changed. It repeats itself more (42 % of trigrams, ",
+        ),
+        (replace(good, repetition=0.05), False, "The text changed and did not break"),
         (good, False, "The text changed and did not break"),
         (good, True, "The steer changed no token"),
     ):
         sides = Sides("p", good, after, 1.0, same, {"name": "m"}, {"how": {"268": "5x"}})
         assert str(sides).startswith(said)
         assert "feature 268 set to 5x" in sides.page()
+
+
+@pytest.mark.parametrize(
+    ("ratio", "before", "after", "change"),
+    [
+        (1.0, 0.08, 0.42, TextChange.REPEATS_MORE),
+        (1.0, 0.08, 0.17, TextChange.CHANGED),
+        (1.0, 0.42, 0.08, TextChange.CHANGED),
+        (1.0, 0.45, 0.51, TextChange.REPEATS),
+        (1.0, 0.6, 0.9, TextChange.REPEATS_MORE),  # both repeat themselves: the steer did not start it
+        (1.0, 0.6, 0.6, TextChange.CHANGED),
+        (2.1, 0.08, 0.42, TextChange.BROKEN),
+        (math.nan, 0.0, 0.0, TextChange.CHANGED),
+    ],
+)
+def test_repetition_is_compared_with_the_unsteered_text(
+    ratio: float, before: float, after: float, change: TextChange
+) -> None:
+    assert change_of(ratio, before, after) is change
+
+
+def test_a_sweep_says_from_where_on_texts_repeat_more() -> None:
+    base = made([10.0, 20.0], 0.08, method="unsteered", strength="–")
+    points = [made([10.0, 20.0], 0.1), made([10.0, 20.0], 0.42, "2x")]
+    found = Sweep((base, *points), ("a", "b"), {"name": "m"}, {})
+    assert found.repeats_more() == "2x"
+    assert str(found).startswith("The text does not break up to 2x, but repeats itself more from 2x on")
+    assert "repeats itself more than unsteered from 2x on" in found.sentences()[0]
+    loops = Sweep((base, made([10.0, 20.0], 0.9)), ("a", "b"), {"name": "m"}, {})
+    assert str(loops).startswith("The text does not break up to 1x, but repeats itself from 1x on")
+
+
+def test_one_prompt_has_no_intervals_and_none_are_promised() -> None:
+    one = Sweep((made([10.0], method="unsteered", strength="–"), made([10.0])), ("a",), {"name": "m"}, {})
+    assert "95 % intervals" not in str(one)
+    two = Sweep(
+        (made([10.0, 9.0], method="unsteered", strength="–"), made([10.0, 9.0])),
+        ("a", "b"),
+        {"name": "m"},
+        {},
+    )
+    assert "95 % intervals" in str(two)
 
 
 def test_before_and_after(shared: Callable[[str], Any], tmp_path: Path) -> None:

@@ -130,4 +130,4 @@ def test_a_folder_without_activations(tmp_path: Path, capfd: pytest.CaptureFixtu
 
 def test_the_line():
     said = line({"loss": 0.123456, "l0": 31.97, "explained": 0.876, "dead": 0.01})
-    assert said == "loss 0.1235, 32.0 active, 87.6% explained, 1.0% dead"
+    assert said == "loss 0.1235, 32.0 active, 87.6 % explained, 1.0 % dead"

@@ -177,3 +177,38 @@ def test_mistakes_are_told(small: Any) -> None:
             heedful.prune_heads(small, TEXTS, LABELS, **wish)
     with pytest.raises(HeedfulError, match="head_means"):
         heedful.prune_heads(small, TEXTS, LABELS, "mean")
+
+
+def told(*upper: float) -> str:
+    """The report of a curve whose loss is at most so much after each step."""
+    from heedful.heads.ablation.pruning_results import Pruning, PruningStep
+
+    steps = tuple(
+        PruningStep(f"0.{n}", n + 1, 0.9, 0.9, 0.001, (-0.01, high), 0.8, 0.7, (0.6, 0.8))
+        for n, high in enumerate(upper)
+    )
+    return " ".join(
+        str(
+            Pruning(
+                "m", "zero", "head", "accuracy", "the label", 4, (10, 11), 5, 0, 8, 0.9, 0.9, ("0.0",), steps
+            )
+        ).split()
+    )
+
+
+def test_the_report_says_plainly_how_much_is_lost() -> None:
+    said = told(0.005, 0.04, 0.2)
+    assert said.startswith("2 of 4 heads can be removed with a loss of at most 0.05")
+    assert "Without 1 head the loss of accuracy is at most 0.01 (95 % confidence)." in said
+    assert (
+        "Without 2 heads the loss of accuracy is at most 0.05 (95 % confidence). Measured: +0.001; with "
+        "random heads: +0.200." in said
+    )
+    assert "0.1 (95 %" not in said  # no more heads than at 0.05: nothing new
+    assert "Already" not in said
+    unsafe = told(0.07)
+    assert unsafe.startswith("No head can be removed safely: the loss may be above 0.05")
+    assert "Already without 1 head the loss of accuracy may be above 0.05." in unsafe
+    assert "Without 1 head the loss of accuracy is at most 0.1 (95 % confidence)." in unsafe
+    for old in ("ruled out", "missed least", "can go"):
+        assert old not in said + unsafe

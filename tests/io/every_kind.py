@@ -56,14 +56,20 @@ RESULTS: dict[str, Callable[[], Any]] = {  # kind -> its result, of those that a
 
 
 def _audit(folder: Path) -> None:
-    """With one shard of few bytes: opening an audit looks at no more of it than its size."""
+    """With two shards whose tables are empty."""
+    import hashlib
+
+    from heedful.audits import schemas
     from heedful.audits.audit_run import AuditRun
     from heedful.io.json_codec import json_bytes
 
     run, result = AuditRun(folder), every.audit()
-    facts = {"shard": 0, "first": 0, "rows": 2, "weighed": 2, "copies": 0, "source": "", "files": {}}
+    tables = {f"{name}.parquet": schemas.to_parquet(name, []) for name in schemas.KINDS}
+    files = {name: hashlib.sha256(content).hexdigest() for name, content in tables.items()}
     with run.opened(result.made, "an audit"):
-        run.put(0, {"shard.json": json_bytes(facts)})
+        for number in range(2):
+            facts = {"shard": number, "first": number, "rows": 1, "weighed": 1, "copies": 0, "source": ""}
+            run.put(number, {**tables, "shard.json": json_bytes({**facts, "files": files})})
         run.finish(result, run.listed())
 
 

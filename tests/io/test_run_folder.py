@@ -22,8 +22,7 @@ from tests.reports import every
 from heedful.core.errors import HeedfulError
 from heedful.core.result_kinds import result_kinds
 from heedful.io import run_folder
-from heedful.io.run_folder import open_run, read, refusing_damage, write
-from heedful.io.sharded_run import check_shards
+from heedful.io.run_folder import read, refusing_damage, write
 
 WRONG = (None, True, -1, 1e308, 10**400, "x", "../x", [], [[]], {}, {"x": 1})  # put in place of a leaf
 FORGED = 40  # leaves replaced per kind
@@ -44,10 +43,10 @@ def run(home: Path, kind: str, tmp_path: Path) -> Path:
     return Path(shutil.copytree(home / kind, tmp_path / "run"))
 
 
-def refused(folder: Path, **how: Any) -> str:
+def refused(folder: Path, reader: Any = read, **how: Any) -> str:
     """The one sentence with which a folder is refused."""
     with pytest.raises(HeedfulError) as caught:
-        read(folder, **how)
+        reader(folder, **how)
     said = str(caught.value)
     assert caught.value.what
     assert "\n" not in said
@@ -60,13 +59,21 @@ def manifest_of(folder: Path) -> dict[str, Any]:
 
 
 def listed(folder: Path) -> list[str]:
-    """Files that a manifest vouches for."""
-    manifest = manifest_of(folder)
-    return [*manifest["files"], *(shard["name"] for shard in manifest.get("shards", ()))]
+    """Every file of the folder but the manifest, its views, which nobody reads back, and the lock."""
+    apart = {"manifest.json", ".lock", *manifest_of(folder)["views"]}
+    names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+    return sorted(name for name in names if name not in apart)
 
 
-def stored_shards(folder: Path) -> set[str]:
-    return {shard["name"] for shard in manifest_of(folder).get("shards", ())}
+def read_all(folder: Path) -> Any:
+    """Open it as users do. A store of activations may be too large to be read at once: opening it compares
+    sizes, and `check` compares checksums."""
+    result = read(folder)
+    if manifest_of(folder)["kind"] == "activations":
+        from heedful import ActivationStore
+
+        ActivationStore.load(folder).check()
+    return result
 
 
 def test_every_kind_is_tested() -> None:
@@ -118,14 +125,17 @@ def test_the_manifest_says_what_made_it(home: Path) -> None:
         manifest = manifest_of(home / kind)
         assert (manifest["kind"], manifest["version"], manifest["format"]) == (kind, 1, run_folder.FORMAT)
         assert {"heedful", "python", "numpy", "torch"} <= set(manifest["versions"])
-        for name in listed(home / kind):
-            assert (home / kind / name).is_file()
+        shards = {shard["name"] for shard in manifest.get("shards", ())}
+        assert (
+            shards == {each for each in listed(home / kind) if each.startswith("shards/")} or kind == "audit"
+        )
+        assert {*manifest["files"], *shards} <= set(listed(home / kind))
     assert {"report.html", "f0.svg"} <= set(manifest_of(home / "lab")["views"])
     assert set(manifest_of(home / "audit")["views"]) == {"report.html", "table.csv"}
     assert "scores.parquet" in manifest_of(home / "explanation")["files"]
 
 
-def test_no_kind_needs_torch_or_the_web_server(home: Path) -> None:
+def test_no_kind_needs_torch_or_the_web_server(home: Path, tmp_path: Path) -> None:
     """Opened, drawn and printed by `heedful report` where these packages cannot be imported."""
     code = (
         "import sys\n"
@@ -139,15 +149,15 @@ def test_no_kind_needs_torch_or_the_web_server(home: Path) -> None:
         "for run in sorted(pathlib.Path(sys.argv[1]).iterdir()):\n"
         "    out = io.StringIO()\n"
         "    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):\n"
-        "        code = main(['report', str(run), '--html', str(run / 'again.html'), '--json'])\n"
+        "        code = main(['report', str(run), '--html', f'{sys.argv[2]}/{run.name}.html', '--json'])\n"
         "    print(run.name, code, out.getvalue() if code else '')\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(home)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", code, str(home), str(tmp_path)], capture_output=True, text=True, check=False
     )
     assert done.stdout.split() == [word for kind in KINDS for word in (kind, "0")], done.stdout + done.stderr
     for kind in KINDS:
-        page = (home / kind / "again.html").read_text(encoding="utf-8")
+        page = (tmp_path / f"{kind}.html").read_text(encoding="utf-8")
         assert page.startswith("<!DOCTYPE html>")
         assert "<img src=x" not in page
 
@@ -185,12 +195,74 @@ def test_a_flipped_bit_is_refused(run: Path, kind: str) -> None:
             if name == "manifest.json":
                 with suppress(HeedfulError):
                     assert read(run).stored() == before
-            elif name in stored_shards(run):
-                with pytest.raises(HeedfulError, match="is damaged"):
-                    check_shards(open_run(run))
             else:
-                assert "is damaged" in refused(run)
+                assert "is damaged" in refused(run, read_all)
         (run / name).write_bytes(whole)
+    read_all(run)
+
+
+@pytest.mark.parametrize("kind", ["audit"])
+def test_damage_of_any_file_of_an_audit_is_one_line_of_every_reader(
+    run: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Cut, a bit flipped, or deleted: `heedful report`, `Audit.load` and `explain --audit` refuse it."""
+    from heedful import Audit
+    from heedful.cli.main import main
+
+    names = listed(run)
+    assert {"result.json", "shards/000000/shard.json", "shards/000001/orders.parquet"} <= set(names)
+    assert len(names) == 1 + 2 * 7
+    (run / "report.html").unlink()
+    for name in names:
+        whole = (run / name).read_bytes()
+        flipped = bytes([*whole[:-9], whole[-9] ^ 1, *whole[-8:]])
+        for content in (whole[:-1], flipped, None):
+            (run / name).unlink() if content is None else (run / name).write_bytes(content)
+            with pytest.raises(HeedfulError):
+                Audit.load(run)
+            for command in (["report", str(run)], ["explain", "not bad", "--audit", str(run)]):
+                assert main(command) == 2
+                said = capsys.readouterr().err
+                assert said.count("\n") == 1
+                assert name in said
+                if name.startswith("shards/"):
+                    assert f"Remove {(run / name).parent}, then run the same audit again" in said
+        (run / name).write_bytes(whole)
+    assert not (run / "report.html").exists()
+    assert main(["report", str(run)]) == 0
+
+
+def test_an_audit_is_repaired_as_the_error_says(tmp_path: Path) -> None:
+    from heedful import Audit, audit
+
+    def made() -> Any:
+        texts = [f"{a} good {b} bad" for a in ("the", "a") for b in ("old", "new")]
+        return audit(_goodness, texts, methods=["occlusion"], metrics=["aopc"], shard=2, out=tmp_path / "run")
+
+    first = made()
+    (tmp_path / "run/shards/000001/scores.parquet").unlink()
+    said = refused(tmp_path / "run")
+    place = said.partition("Remove ")[2].partition(", then")[0]
+    shutil.rmtree(place)
+    assert made().table == first.table
+    assert Audit.load(tmp_path / "run").table == first.table
+
+
+def _goodness(texts: list[str]) -> list[float]:
+    return [float(text.count("good") - text.count("bad")) for text in texts]
+
+
+def test_errors_name_no_exceptions(home: Path, tmp_path: Path) -> None:
+    """A run whose manifest names another kind than it holds."""
+    run = Path(shutil.copytree(home / "steer", tmp_path / "run"))
+    for kind in [kind for kind in KINDS if kind != "steer"]:
+        (run / "manifest.json").write_text(json.dumps(manifest_of(run) | {"kind": kind}))
+        said = refused(run)
+        assert "Error" not in said, said
+        assert "Exception" not in said, said
+        whys = (f"is not the result of a run of kind {kind}", "its list of shards", "its manifest lists no ")
+        assert any(why in said for why in whys), said
+        assert whys[0] in said or kind in ("activations", "attention", "explanation"), said
 
 
 def leaves(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -285,11 +357,11 @@ def test_other_versions_are_refused(run: Path, kind: str) -> None:
         return refused(run)
 
     assert "a newer heedful: it has format 4" in said(format=4)
-    assert "Upgrade heedful" in said(format=4)
+    assert "Update heedful (in your clone: git pull, then pip install .)." in said(format=4)
     assert "an older heedful: it has format 2" in said(format=2)
     assert "Make the run again" in said(format=2)
     assert "the steer in" in said(version=2)
-    assert "Upgrade heedful" in said(version=2)
+    assert "Update heedful (in your clone" in said(version=2)
     assert "an older heedful" in said(version=0)
     assert "holds a run of kind 'dream'" in said(kind="dream")
     assert "names no format" in said(format=None)

@@ -291,3 +291,11 @@ def test_a_narrow_table_keeps_every_heading_and_every_name(width: int) -> None:
     assert {"avg", "max", "lime", "l1", "l2"} <= set(told)
     seen = [number for line in grid.splitlines() if line[:1].strip() for number in line.split()[1:8]]
     assert {f"{10 * i + j}" for i in range(7) for j in range(7)} <= set(seen)
+
+
+def test_a_lab_answers_first_then_says_its_title() -> None:
+    report = LabReport("narrow", "A narrow lab", "Nobody 2026", tuple(LabRun().parts))
+    first, second, *_ = as_text(report.document()).splitlines()
+    assert first.startswith(report.answer)
+    assert "A narrow lab" not in first
+    assert second == "A narrow lab"

@@ -73,7 +73,7 @@ def verdict(seed: int, blurred: dict[str, float], metric: str = "aopc") -> Verdi
 
 def right(seed: int, metric: str = "aopc") -> bool:
     found = verdict(seed, {"truth": 0.0, "blurred": 1.0, "noise": 100.0}, metric)
-    return found.use == "truth" and "noise" in found.not_shown
+    return found.use == "truth" and "noise" in found.not_proven
 
 
 def tied(seed: int) -> bool:

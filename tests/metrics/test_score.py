@@ -142,7 +142,7 @@ def test_a_verdict_reads_each_metric_the_right_way_up(metric: str, sign: float) 
     ]
     found = judge(pools_of(texts, ["good", "poor"], ["mask"]))
     assert found.better == ["good"]
-    assert found.not_shown == ["poor"]
+    assert found.not_proven == ["poor"]
     assert found.n == 40
 
 

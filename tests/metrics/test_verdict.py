@@ -24,7 +24,7 @@ from heedful.metrics.random_orders import (
     standard,
 )
 from heedful.metrics.verdict import DELTA, MethodFacts, judge, judging_operators
-from heedful.metrics.verdict_sentences import PROMISE
+from heedful.metrics.verdict_sentences import PROMISE, answer, as_good
 from heedful.stats.best_comparison import best_methods, decide, differences, sparse_low
 from heedful.stats.exchange_test import exchange_p, holm
 from heedful.stats.rounding import merged, output_step
@@ -45,16 +45,18 @@ def at_most(false: int, of: int, rate: float = 0.05) -> bool:
 # --- the words -------------------------------------------------------------------------------------------
 
 
-def test_the_headline_names_a_certified_method_and_the_gap() -> None:
+def test_the_headline_is_one_sentence_that_names_a_certified_method() -> None:
     found = judge(drawn([2.5, 0.0, 1.0]), MethodFacts({"method-0": 10.0, "method-1": 1.0, "method-2": 1.0}))
     best = found["method-0"]
     assert found.use == "method-0"
     assert found.certified
-    assert found.headline == (
-        f"Use method-0: it beat random orders on {best.won} of 50 texts, and no method is better."
-    )
-    assert "method-1 is not shown to be better than random." in str(found)
-    assert "Better than random orders, too: method-2." in str(found)
+    assert answer(found) == [
+        f"Use method-0: it beat random orders on {best.won} of 50 texts.",
+        "No method is better.",
+        "Better than random, too: method-2.",
+        "Not proven better: method-1.",
+    ]
+    assert found.headline == answer(found)[0] == str(found).splitlines()[0]
     assert str(found).count(PROMISE) == 1
 
 
@@ -66,8 +68,16 @@ def test_of_methods_as_good_the_one_with_fewest_model_inputs_is_used() -> None:
         assert found.use == f"method-{cheap}"
         assert 0 <= found[found.use].gap <= DELTA
     assert found[found.use].gap > 0
-    assert "and no method is better by more than 0." in found.headline
-    assert "in standard deviations of random orders" in str(found)
+    limit = max(found[f"method-{place}"].gap for place in range(3))
+    assert answer(found)[1] in {
+        f"{first} and {second} are as good: no method is better by more than "
+        f"{np.ceil(100 * limit) / 100:.2f} standard deviations of random orders."
+        for first, second in (("method-0", "method-1"), ("method-1", "method-0"))
+    }
+    assert not any(line.startswith("Better than random, too") for line in answer(found))
+    assert "Not proven better: method-3." in answer(found)
+    assert "above their mean" not in " ".join(answer(found))
+    assert "standard deviations of random orders above their mean." in str(found)
     unknown = judge(many, MethodFacts({"method-1": 5.0}))
     assert unknown.use == "method-1", "an unknown cost is no low cost"
 
@@ -76,13 +86,46 @@ def test_without_a_certificate_the_best_mean_is_called_so() -> None:
     found = judge(drawn([1.2, 1.2, 1.2, 0.0], 20, 3))
     assert found.use
     assert not found.certified
-    assert found.headline.startswith(f"Use {found.use}, not certified: it beat random orders on ")
+    one = found[found.use]
+    assert found.headline == (
+        f"Use {one.method}, not certified: it beat random orders on {one.won} of {one.texts} texts."
+    )
+    assert f"another method may be better by up to {np.ceil(100 * one.gap) / 100:.2f} " in answer(found)[1]
+    assert "as good" not in str(found)
     assert found.use == max(found.methods, key=lambda one: one.z).method
+
+
+def test_as_good_is_said_only_of_certified_methods_that_may_be_the_best() -> None:
+    """Whatever the gaps are: no method outside the limit, and none that is worse than the best for sure."""
+    found = judge(drawn([2.0, 2.0, 1.9, 0.9, 0.0], 800), MethodFacts({"method-1": 1.0}))
+    assert found.certified
+    seen = set()
+    for gap, certified, inside in [(0.1, True, True), (0.9, False, True), (0.2, True, False)]:
+        changed = tuple(
+            replace(one, gap=gap, certified=certified, may_be_best=inside)
+            if one.method == "method-2"
+            else one
+            for one in found.methods
+        )
+        same = as_good(replace(found, methods=changed))
+        assert ("method-2" in same) == (certified and inside)
+        line = answer(replace(found, methods=changed))[1]
+        assert ("method-2" in line) == (certified and inside)
+        too = next(each for each in answer(replace(found, methods=changed)) if each.startswith("Better than"))
+        assert ("method-2" in too) != ("method-2" in same)
+        seen.add("method-2" in same)
+    assert seen == {True, False}
+    for seed in range(20):
+        found = judge(drawn([2.0, 1.9, 1.5, 1.0, 0.0], 60, seed))
+        for name in as_good(found):
+            assert found[name].better
+            assert found[name].may_be_best
+            assert found[name].gap <= DELTA
 
 
 def test_none_better_than_random_is_the_headline() -> None:
     found = judge(drawn([0.0, 0.0]))
-    assert found.headline == ("No method is shown to be better than a random order on this model (50 texts).")
+    assert found.headline == "No method is proven better than a random order on this model (50 texts)."
     assert not found.use
 
 
@@ -102,12 +145,14 @@ def test_below_twenty_texts_nothing_is_said_between_methods(n: int) -> None:
     assert not found.use
     assert not found.may_be_best
     assert np.isnan(found["method-0"].gap)
-    assert f"at least {MIN_COMPARED_TEXTS} texts are needed" in found.headline
+    assert "better than random orders on these" in found.headline
+    assert f"at least {MIN_COMPARED_TEXTS} texts are needed" in answer(found)[1]
 
 
 def test_one_method_alone() -> None:
-    assert judge(drawn([3.0])).headline.endswith("It is the only method that was judged.")
-    assert "No method is shown" in judge(drawn([0.0])).headline
+    assert judge(drawn([3.0])).headline == "Use method-0: it beat random orders on 50 of 50 texts."
+    assert answer(judge(drawn([3.0])))[1:] == ["It is the only method that was judged."]
+    assert "No method is proven better" in judge(drawn([0.0])).headline
 
 
 def test_nothing_to_compare() -> None:
@@ -377,7 +422,7 @@ def test_texts_are_counted_for_each_method() -> None:
     values = many.values.copy()
     for place in range(5):
         values[12 * place : 12 * place + 12, place] = np.nan
-    told = judge(replace(many, values=values)).headline
+    told = str(judge(replace(many, values=values)))
     assert "at least 20 texts are needed on which all have scores; there are 0." in told
 
 

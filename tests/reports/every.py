@@ -104,7 +104,7 @@ def trial() -> Any:
 
     found = (finding("correlation", f"attention and gradients {EVIL}"), finding("correlation", "all layers"))
     settings = {"texts": EVIL, "seed": 0}
-    words = (TrialStatement("correlation", EVIL, EVIL, EVIL, (EVIL, EVIL)),)
+    words = (TrialStatement("correlation", EVIL, EVIL, EVIL, EVIL, {"Kendall tau-b": EVIL}),)
     points = ((0.1, 0.2), (0.3, 0.1))
     charts = {"correlation": Scatter((Series(EVIL, points),), EVIL, EVIL, EVIL)}
     return Trial(found, 20, {"name": EVIL}, settings, {}, {"frozen": EVIL}, (EVIL,), words, EVIL, charts)

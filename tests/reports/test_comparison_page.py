@@ -18,9 +18,9 @@ from heedful.comparisons.explanation_codec import comparison_from_dict
 from heedful.comparisons.result import Comparison
 from heedful.core.numbers import probability
 from heedful.core.target import Target
-from heedful.reports import first_screen
 from heedful.reports.comparison_summary import agreeing, explained, pointed
 from heedful.reports.html_frame import scripts
+from heedful.reports.tested_methods import ordered
 
 Make = Callable[..., Comparison]
 
@@ -146,7 +146,7 @@ def test_both_columns_of_the_remarks_have_a_head(make: Make) -> None:
 def test_numbers_on_the_page_are_the_scores(make: Make) -> None:
     comparison = make()
     cells = [float(a["data-v"] or "nan") for t, a in Reader(page(comparison)).elements if "data-v" in a]
-    order = [comparison[method].words() for method in first_screen.ordered(comparison)]
+    order = [comparison[method].words() for method in ordered(comparison)]
     expected = [words[i].score for i in range(len(order[0])) for words in order]
     assert cells == pytest.approx(expected, rel=1e-5)
 
@@ -350,3 +350,18 @@ def test_the_report_has_no_style_on_any_element_and_the_sheet_has_the_same_colou
         assert f".l{level} {{ --a: {share}%; }}" in sheet
     for name, rgb in zip(("for", "against", "plain"), (HUES[k] for k in ("pos", "neg", "any")), strict=True):
         assert f"--{name}: light-dark(#{bytes(rgb).hex()}," in sheet
+
+
+def test_only_a_table_with_many_shown_columns_is_printed_on_a_wide_sheet(make: Make) -> None:
+    """Columns that are switched off do not count."""
+    from heedful.core.document import Cell, Column, Row, Table
+    from heedful.reports.html import WIDE, nodes_html
+
+    def drawn(shown: int, hidden: int) -> str:
+        columns = [Column(f"c{n}", shown=n < shown) for n in range(shown + hidden)]
+        rows = (Row(tuple(Cell("1") for _ in columns)),)
+        return nodes_html([Table("t", tuple(columns), rows, switches=True)], 2, "")
+
+    assert "wide" not in drawn(WIDE, 5)
+    assert "scroll wide" in drawn(WIDE + 1, 0)
+    assert "scroll wide" not in page(make())

@@ -12,14 +12,19 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+import heedful
 from heedful.cli.console import console, counted
 from heedful.comparisons.result import Comparison
 from heedful.core.attribution import Attribution
+from heedful.core.document import Cell, Column, Document, Row, Table, text_table
 from heedful.core.evidence import Evidence
 from heedful.core.target import Target
+from heedful.reports import terminal
 from heedful.reports.columns import column
+from heedful.reports.html import nodes_html
 from heedful.reports.terminal import show
 from heedful.reports.terminal_grid import bar
+from heedful.reports.text_columns import is_text
 from heedful.reports.visible import visible
 
 Make = Callable[..., Comparison]
@@ -62,7 +67,7 @@ def test_the_first_screen_of_a_sentence_is_at_most_25_lines_and_has_the_answer_f
     first, *_ = text.splitlines()
     assert first.startswith("positive 93.0 %  ▇▇▇▇▇▇▇▇▁")
     assert "What it cost" not in text
-    assert "heedful audit on 50" in re.sub(r"\s+", " ", text)
+    assert "heedful.audit on 50" in re.sub(r"\s+", " ", text)
 
 
 def test_words_that_occur_twice_are_numbered(make: Make) -> None:
@@ -142,9 +147,10 @@ def test_an_audit_says_one_time_left_and_counts_its_own_rows() -> None:
 def test_long_texts_keep_the_strongest_words_and_say_so(make: Make) -> None:
     comparison = make(" ".join(f"w{i}" for i in range(100)))
     text = printed(comparison, 200, verbose=False)
-    assert "10 of 100 words." in text
+    assert "10 of 100 words, by highest scores." in text
     assert len(re.findall(r"^w\d+ +[+−?]?[ \d]", text, re.M)) == 10
-    assert " ".join(f"w{i}" for i in range(100)) in text.replace("\n", ""), "the text is whole"
+    whole = re.sub("[⁺⁻]", "", text.replace("\n", ""))
+    assert " ".join(f"w{i}" for i in range(100)) in whole, "the text is whole"
     assert len(re.findall(r"^w\d+ +[+−?]?[ \d]", printed(comparison, 200), re.M)) == 100
 
 
@@ -184,7 +190,7 @@ def test_degenerate_scores_are_shown_not_crashed_on(make: Make) -> None:
         odd = Comparison((Attribution(base.x, Target("class"), values, "odd"),), base.model, base.settings)
         assert "odd" in printed(odd, 80)
     single = make("one", methods=[("grad-l2", False, False), ("random", True, False)])
-    assert "fewer than five words" in printed(single, 80) or "every score is the same" in printed(single, 80)
+    assert "Do the methods agree?" not in printed(single, 80), "one word has no order"
     assert "no rows" in printed(Comparison((), skipped={"lime": "no rows"}), 80, verbose=False)
 
 
@@ -208,3 +214,56 @@ def test_the_evidence_cuts_no_name_on_a_narrow_terminal(make: Make) -> None:
     table = printed(comparison, 44).split("not judged here")[1].split("Do the methods agree?")[0]
     assert "…" not in table
     assert max(map(cell_len, table.splitlines())) <= 44
+
+
+def test_strong_words_are_marked_where_there_is_no_colour(make: Make) -> None:
+    text = "a b c d e f g h i j"
+    base = make(text, methods=[("m", True, False), ("n-l2", False, False)])
+    scores = np.array([0.0, 9.0, 0.1, -8.0, *[0.1] * 7, 0.0])
+    items = tuple(replace(item, scores=scores if item.signed else abs(scores)) for item in base.attributions)
+    found = replace(base, attributions=items)
+    plain = re.sub(r"\s*\n", " ", printed(found, 80))
+    assert "a⁺ b c⁻ d e f g h i j  (⁺ for, ⁻ against, shaded by m)" in plain
+    assert "a* b c* d e f g h i j" in plain
+    assert "⁺ towards the target, ⁻ away from it; * strong" in plain, "the legend has the same marks"
+    colour = printed(found, 80, force_terminal=True, color_system="256")  # type: ignore[arg-type]
+    assert "⁺" not in colour
+    assert "blue towards the target" in colour
+    assert "shaded by m" in colour
+
+
+def test_the_demo_sentence_shows_the_contradiction_in_25_lines() -> None:
+    text = "the selection on the menu is great and so is the food the service is not bad prices are fine"
+    said = str(heedful.explain(heedful.load("zoo:sentiment"), text))
+    assert len(said.splitlines()) <= 24, "one line is left for where to find more"
+    flat = re.sub(r"\s+", " ", said)
+    assert re.search(r"“selection”: [^.]*occlusion.* claim [^“]*, but deleting it gives −0\.06\.", flat)
+
+
+def test_one_method_alone_names_itself_its_target_and_its_words(make: Make) -> None:
+    item = make()["grad-x-input"]
+    said = str(item)
+    first, *_ = said.splitlines()
+    assert first.startswith("grad-x-input")
+    assert "the logit of “positive” (2.5)" in first
+    top = item.top(1)[0]
+    assert re.search(rf"Strongest words: “{top.text}[₁₂]?” \([+−]{abs(top.score):.2f}", said)
+    for page in (said, item.page(), item._repr_html_()):
+        assert not re.search(
+            "a model|No evidence|audit", re.sub("<(style|script).*?</", "", page, flags=re.S)
+        )
+    assert "sizes without a sign" in str(make()["grad-l2"])
+
+
+def test_columns_of_text_start_at_the_left() -> None:
+    rows = [("w", "occlusion", "+0.31"), ("word", "lime and more", "–")]
+    table = text_table("t", ("word", "claimed by", "claimed"), rows)
+    assert [is_text(table, place) for place in range(3)] == [True, True, False]
+    drawn = nodes_html([table], 2, "")
+    assert '<th scope="col" class="words">claimed by</th>' in drawn
+    assert '<td class="words"><bdi>lime and more</bdi></td>' in drawn
+    assert "<td><bdi>+0.31</bdi></td>" in drawn
+    lines = terminal.as_text(Document("t", (table,)), 60).splitlines()
+    assert lines[2].startswith("w     occlusion      ")
+    numbers = Table("n", (Column("word"), Column("x")), (Row((Cell("a"), Cell("no", shade=0.5))),))
+    assert not is_text(numbers, 1), "a shaded cell has a number"

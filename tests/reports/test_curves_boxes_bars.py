@@ -43,6 +43,49 @@ def test_logarithmic_axes_space_decades_evenly() -> None:
     assert ">0.1<" in svg
 
 
+def labels(svg: str) -> dict[str, tuple[float, float]]:
+    """Names at the ends of lines, and where they are."""
+    root = ElementTree.fromstring(svg)
+    found = [e for e in root.iter() if e.attrib.get("class") == "end"]
+    return {e.text or "": (float(e.attrib["x"]), float(e.attrib["y"])) for e in found}
+
+
+def test_lines_have_their_names_at_their_ends_and_no_legend() -> None:
+    values = {"low": 1.0, "top": 9.0, "mid": 5.0}
+    series = [Curve(name, [(0.0, 0.0), (4.0, end)]) for name, end in values.items()]
+    svg = curves(Curves(series, "x", "y", "t"))
+    found = labels(svg)
+    assert sorted(found, key=lambda name: found[name][1]) == ["top", "mid", "low"]
+    lines = [e["points"].split()[-1].split(",") for e in attributes(svg, "path")]
+    for (_, y), name in zip(lines, ("low", "top", "mid"), strict=True):
+        assert abs(float(y) + 4 - found[name][1]) < 0.2  # as high as the line ends
+    right = max(float(x) for x, _ in lines)
+    assert all(x > right for x, _ in found.values())
+    assert all(x + 6.4 * len(name) <= 680 for name, (x, _) in found.items())
+
+
+def test_names_at_the_ends_never_overlap_and_stay_inside() -> None:
+    series = [Curve(f"line {n}", [(0.0, 0.0), (1.0, 1e-6 * n)]) for n in range(6)] + [
+        Curve("up", [(0.0, 0.0), (1.0, 9.0)])
+    ]
+    heights = sorted(y for _, y in labels(curves(Curves(series, "x", "y", "t"))).values())
+    assert len(heights) == 7
+    assert all(b - a >= 14.9 for a, b in pairwise(heights))
+    assert heights[0] >= 14
+    assert heights[-1] <= 304.1
+
+
+def test_long_or_many_names_are_in_a_legend_and_one_line_needs_none() -> None:
+    def drawn(names: list[str]) -> str:
+        return curves(Curves([Curve(name, [(0.0, 0.0), (1.0, 1.0)]) for name in names], "x", "y", "t"))
+
+    long = "a name of more than twenty-six letters"
+    assert not labels(drawn([long, "b"]))
+    assert long in drawn([long, "b"])
+    assert not labels(drawn([str(n) for n in range(9)]))
+    assert "only" not in drawn(["only"])
+
+
 def test_a_band_runs_from_low_to_high() -> None:
     svg = curves(
         Curves([Curve("a", [(0.0, 1.0), (1.0, 2.0)], low=[0.0, 1.0], high=[2.0, 3.0])], "x", "y", "t")

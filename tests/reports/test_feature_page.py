@@ -177,3 +177,29 @@ def test_histogram_bars_are_logarithmic():
 
 def test_written_where_asked(pages: FeaturePages, tmp_path: Path):
     assert pages.to_html(tmp_path / "p.html").read_text(encoding="utf-8") == pages.page()
+
+
+def test_the_p_that_decides_is_in_the_table() -> None:
+    """The headline counts by the p of the balanced accuracy, so no other p stands in its column."""
+    from heedful.core.document import Fold, Table, inside
+    from heedful.features.interpretation.results import Explanation, Interpretation, Scores
+    from heedful.features.interpretation.scores import AgreementScore
+    from heedful.reports import feature
+
+    decides, other = AgreementScore(0.75, 0.4, 1.0, 0.3), AgreementScore(0.78, 0.6, 0.9, 1e-4)
+    said = Interpretation(3, Explanation("a cat", "rules"), Scores(decides, other, other), {}, (20, 30))
+    document = feature.interpretations([said], {3: 0.01})
+    assert document.nodes[0].text == "0 of 1 features have an explanation that is better than chance"
+    tables = [node for each in document.nodes for node in inside(each) if isinstance(node, Table)]
+    shown, folded = tables[:2]
+    cells = dict(zip([c.title for c in shown.columns], [c.text for c in shown.rows[0].cells], strict=True))
+    assert cells["p"] == "0.300"
+    assert cells["balanced accuracy"] == "0.75"
+    assert "Pearson r" not in cells
+    assert len(shown.columns) <= 6  # fits a page
+    hidden = [column.title for column in folded.columns]
+    assert hidden[:3] == ["feature", "Pearson r", "p"]
+    assert folded.rows[0].cells[2].text == "< 0.001"
+    folds = [node for each in document.nodes for node in inside(each) if isinstance(node, Fold)]
+    assert any(folded in fold.nodes for fold in folds)
+    assert "the p of its balanced accuracy" in str(document)

@@ -59,6 +59,23 @@ def test_a_path_joins_only_what_is_asked_and_finite() -> None:
     assert len(paths[0].attrib["points"].split()) == 2
 
 
+def test_joined_series_have_their_names_at_their_ends() -> None:
+    lines = [Series(name, [(0.0, 0.0), (1.0, y)], joined=True) for name, y in (("a<b", 1.0), ("c", 2.0))]
+    point = Series("one point", [(0.5, 0.5)])
+    assert scatter(Scatter([*lines, point], "x", "y", "t")).count('<text class="end"') == 3
+    cloud = Series("cloud", [(0.5, 0.5), (0.6, 0.1)])
+    assert '<text class="end"' not in scatter(Scatter([*lines, cloud], "x", "y", "t"))
+
+
+def test_panels_have_titles_on_their_axes() -> None:
+    panel = BandCurve("occlusion", [(0.0, 1.0), (1.0, 0.2)])
+    svg = band_curves(BandCurves([panel], "words removed", "probability", "t", better="low"))
+    texts = {e.text: e.attrib for e in ET.fromstring(svg).iter("text")}
+    assert "across:" not in svg
+    assert float(texts["↑ probability (lower is better)"]["y"]) < float(texts["occlusion"]["y"])
+    assert float(texts["words removed →"]["y"]) > float(texts["0 %"]["y"])
+
+
 def test_names_are_escaped() -> None:
     svg = forest(Forest([Line("<script>x</script>", 1.0)], "<u>", "</title><script>"))
     assert "<script>" not in svg

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
 
 import pytest
@@ -25,16 +26,34 @@ def printed(found: list[Comparison], width: int = 160) -> str:
 
 def test_one_row_a_token_with_the_strongest_words_first(make: Make) -> None:
     comparison = make()
-    first, second, *_ = printed([comparison, comparison]).splitlines()[1:]
+    lines = printed([comparison, comparison]).splitlines()
+    head = next(at for at, line in enumerate(lines) if line.startswith("token"))
+    first, second, *_ = lines[head + 1 :]
     assert first == second
     assert first.split()[:3] == ["positive", "93", "%"]
     lime = next(col for col in columns(comparison) if col.method == "lime")
     best = max(lime.words, key=lambda word: abs(word.score))
-    shown = first[printed([comparison]).splitlines()[0].index("lime") :]
+    shown = first[lines[head].index("lime") :]
     assert shown.split()[0].strip("▲▼△▽,") == best.text
     assert sum(map(first.count, "▲▼△▽")) == 4 * TOP_WORDS, (
         "signed methods mark their words: 4 of 6 are signed"
     )
+
+
+def test_the_words_that_mattered_come_first_one_sentence_per_method(make: Make) -> None:
+    comparison = make()
+    lines = printed([comparison, comparison], 300).splitlines()
+    said = lines[: lines.index("")]
+    assert len(said) == len(columns(comparison))
+    lime = next(col for col in columns(comparison) if col.method == "lime")
+    total = sum(abs(word.score) for word in lime.words)
+    best = max(lime.words, key=lambda word: abs(word.score))
+    share = f"({100 * abs(best.score) / total:.0f} % of its scores)"
+    line = next(
+        line for line in said if line.startswith("By lime, the words of the prompt that mattered most")
+    )
+    assert re.search(f"most are “{best.text}[₁₂₃]?” {re.escape(share)}", line)
+    assert said[-1].startswith("Control: random scores would name “")
 
 
 @pytest.mark.parametrize("width", [60, 100])

@@ -11,7 +11,7 @@ import pytest
 from tests.server.serving import TEXTS, listening, random_dictionary
 
 import heedful
-from heedful.server import app, live_explain
+from heedful.server import app, automatic_test, live_explain
 
 
 @pytest.fixture(scope="session")
@@ -46,8 +46,15 @@ def address(server_state: app.ServerState) -> Iterator[str]:
 
 @pytest.fixture
 def little_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the machine: sampling is too expensive to run while one types."""
+    """Whatever the machine: sampling is too expensive to run while one types, and so is a test."""
     monkeypatch.setattr(live_explain, "LIVE_SECONDS", 0.0)
+    monkeypatch.setattr(automatic_test, "MAX_OPERATIONS", 0.0)
+
+
+@pytest.fixture
+def costly_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test of the methods waits for a click, as of a large model."""
+    monkeypatch.setattr(automatic_test, "MAX_OPERATIONS", 0.0)
 
 
 @pytest.fixture

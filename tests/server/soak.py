@@ -6,7 +6,8 @@ A server in a process of its own is asked at a fixed rate, whatever its answers 
 that is slower than it is asked shows it by a queue and by answers that get ever later, which clients that
 wait for their answer before they ask again would hide. Each question is of one of the clients, by turns: a
 text that grows by a word, now and then a word tried, now and then a job that is listened to as the page does,
-by its stream of events. At the end everything must have been answered.
+by its stream of events. Where an answer says that the test of the methods is cheap, it is started, as by the
+page. At the end everything must have been answered.
 
 It fails where there is an error, where the queue grows (GROWN), where answers take longer than LATE, or where
 the clients themselves could not keep the rate, in which case nothing was measured.
@@ -50,6 +51,7 @@ class Tally:
     errors: list[str] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)  # asked and not answered, every half second
     jobs: int = 0
+    tests: int = 0  # that start by themselves
     events: int = 0
     tardy: float = 0.0
     open: int = 0
@@ -71,6 +73,11 @@ async def one(http: httpx.AsyncClient, draw: random.Random, number: int, tally: 
         tally.seconds.append(time.monotonic() - began)
         if answer.status_code != 200:
             tally.errors.append(f"{place} {answer.status_code}: {answer.text[:200]}")
+        elif answer.json().get("automatic"):
+            await http.post(
+                "/api/jobs/explain", json=ask | {"automatic": True, "owner": f"client-{number}-live"}
+            )
+            tally.tests += 1
     except httpx.HTTPError as error:
         tally.errors.append(f"{type(error).__name__}: {error}")
     finally:
@@ -127,6 +134,7 @@ def told(tally: Tally, seconds: float) -> dict[str, float]:
         "questions": len(times),
         "a second": len(times) / seconds,
         "jobs": tally.jobs,
+        "tests": tally.tests,
         "events": tally.events,
         "errors": len(tally.errors),
         "median seconds": statistics.median(times),

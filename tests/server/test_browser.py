@@ -31,6 +31,7 @@ def opened(
     """The page with a text in its address, at one of its tabs."""
     page = visit(f"#text={quote(text)}{more}", **options)
     page.see("#verdict .text")
+    page.gone("#verdict .testing")  # a cheap test starts by itself
     turned(page, tab)
     return page
 
@@ -40,10 +41,13 @@ def turned(page: Visit, tab: str) -> None:
     assert page.tab.locator("#view-explain > [role=tabpanel]:not([hidden])").count() == 1
 
 
+TESTED = re.compile("Better than random here|ot proven better|random orders here")
+
+
 def run_test(page: Visit) -> None:
     """The methods are tested by the button of the first screen."""
     page.tab.locator("#test").get_by_role("button", name=re.compile("^Test the methods on this text")).click()
-    page.see("#verdict .sentences", re.compile("Better than random here|Tested against|random orders here"))
+    page.see("#verdict .sentences", TESTED)
     page.gone("#test .job")
 
 
@@ -79,20 +83,69 @@ def test_an_expensive_method_waits_for_a_click_and_survives_a_reload(visit: Call
 
 
 def test_methods_are_tested(visit: Callable[..., Visit]) -> None:
+    """By the page itself, where it is cheap: the text is shaded by what the test says, not by a habit."""
     page = opened(visit, tab="Evidence")
-    page.see("#evidence button", "Test the methods on this text")
-    page.see("#evidence summary", "Do the methods agree?")  # asked for when the tab is opened
-    page.see("#verdict .sentences", "Masking one word at a time")
-    run_test(page)
+    page.see("#verdict .sentences", TESTED)
+    page.see("#verdict .sentences", "easured by deleting")
     page.see("#verdict .heed", "Which method to use on this model")
+    page.see("#evidence summary", "Do the methods agree?")
     page.see("#evidence table")
     assert page.tab.locator("#evidence svg.plot").count() >= 1
     assert page.tab.locator("#test button").count() == 0
+    assert "job=" not in page.tab.url
     turned(page, "Methods")
     page.tab.locator("#methods summary", has_text="Claimed and measured").click()
     page.see("#methods .words table")
     turned(page, "How it was made")
     page.see("#made .code pre", "heedful explain")
+
+
+@pytest.mark.usefixtures("costly_test")
+def test_an_expensive_test_waits_for_a_click(visit: Callable[..., Visit]) -> None:
+    page = opened(visit, TEXT + " today", tab="Evidence")
+    page.see("#evidence button", "Test the methods on this text")
+    page.see("#evidence summary", "Do the methods agree?")  # asked for when the tab is opened
+    page.see("#verdict .sentences", "easured by deleting")
+    assert "andom orders" not in page.tab.inner_text("#verdict")
+    run_test(page)
+    page.see("#evidence table")
+    assert page.tab.locator("#test button").count() == 0
+
+
+def test_a_test_of_an_older_text_is_dropped(visit: Callable[..., Visit]) -> None:
+    """What was typed before is not shown, and its job is ended."""
+    page = visit()
+    ended: list[str] = []
+    page.tab.on("request", lambda request: ended.append(request.url) if "/cancel" in request.url else None)
+    held = held_back(page, "**/api/jobs/explain")
+    page.tab.fill("#text-input", TEXT)
+    page.see("#verdict .testing")
+    page.tab.fill("#text-input", "what an awful, dull film with a good actor")
+    page.see("#verdict .text", "awful")
+    page.see("#verdict .testing")
+    page.tab.wait_for_function("() => true")
+    first, second = held
+    with page.tab.expect_response("**/api/jobs/explain") as answered:
+        first.continue_()
+    page.tab.wait_for_function("() => document.querySelector('#verdict .testing')")  # still waits for its own
+    second.continue_()
+    page.see("#verdict .sentences", TESTED)
+    assert "awful" in page.tab.inner_text("#verdict .text >> nth=0")
+    assert any(answered.value.json()["id"] in url for url in ended)
+    page.tab.fill("#text-input", "")
+    page.gone("#verdict .sentences")
+
+
+def test_a_result_of_the_page_is_saved_on_request(visit: Callable[..., Visit]) -> None:
+    page = opened(visit, "a fine result to save")
+    before = page.tab.inner_text("#verdict .sentences")
+    page.tab.get_by_role("button", name="Save in Runs").click()
+    page.see("#copies button", "Open in Runs")
+    assert page.tab.inner_text("#verdict .sentences") == before
+    assert "job=" in page.tab.url
+    page.tab.get_by_role("button", name="Open in Runs").click()
+    page.see(".run .parts", "a fine result to save")
+    page.see(".runs-list tr", "a fine result to save")
 
 
 def test_the_picker_shades_the_text_and_is_in_the_address(visit: Callable[..., Visit]) -> None:
@@ -393,13 +446,20 @@ def test_generating_and_why(visit: Callable[..., Visit], tiny: Any) -> None:
     assert page.tab.locator("#generate .token").count() == 5
     assert page.tab.locator("#generate .matrix tbody tr").count() == 5
     page.see("#generate .token small", re.compile(r"%"))
+    page.see("#generate .generate-matrix .lead", "It is measured, not estimated")
+    cells = page.tab.locator("#generate .matrix tbody").inner_html()
+    page.tab.locator("#generate .generate-matrix select").select_option("random")
+    page.see("#generate .generate-matrix .lead", "the control")
+    assert page.tab.locator("#generate .matrix tbody").inner_html() != cells
+    assert "matrix=random" in page.tab.url
     page.tab.locator("#generate .token").nth(2).click()
-    page.see("#generate .why .sentences", "one word at a time")
+    page.see("#generate .why .sentences", "Measured by")
     page.see("#generate .why h3", "Token 3 of 5")
     assert page.tab.locator("#generate tr.chosen").count() == 1
     page.tab.reload()  # the address has the text, the job and the token
     page.see("#generate .why h3", "Token 3 of 5")
     page.see("#generate .why .sentences")
+    page.see("#generate .generate-matrix .lead", "the control")
     page.tab.locator("#generate .matrix tbody button").nth(3).press("Enter")
     page.see("#generate .why h3", "Token 4 of 5")
     page.see("#generate .why .sentences")
@@ -410,7 +470,7 @@ def test_generating_and_why(visit: Callable[..., Visit], tiny: Any) -> None:
     assert page.tab.locator("#generate .token").count() == 0
 
 
-@pytest.mark.usefixtures("endless_jobs")
+@pytest.mark.usefixtures("little_time", "endless_jobs")
 def test_generating_is_cancelled(visit: Callable[..., Visit], tiny: Any) -> None:
     page = opened(visit, "the cat sat on the mat", f"&model={quote(tiny.name)}", "Generate")
     page.tab.get_by_role("button", name="Continue the text").click()
@@ -494,10 +554,7 @@ def test_by_keyboard_alone(visit: Callable[..., Visit]) -> None:
     press("Enter")
     page.tab.keyboard.type(TEXT)
     page.see("#methods .method")
-    page.tab_to("Test the methods on this text")
-    press("Enter")
-    page.see("#verdict .sentences", "andom")
-    page.gone("#test .job")
+    page.see("#verdict .sentences", TESTED)
     page.tab_to("Methods")
     for _ in range(2):
         press("ArrowRight")
@@ -536,7 +593,7 @@ def test_both_colours(visit: Callable[..., Visit], scheme: str) -> None:
 def test_narrow_and_zoomed(visit: Callable[..., Visit], width: int, scale: int) -> None:
     """390 pixels; 1200 pixels at 200 %, which is 600; and the 320 of WCAG's reflow."""
     page = opened(visit, viewport={"width": width, "height": 800}, device_scale_factor=scale)
-    run_test(page)
+    page.see("#verdict .sentences", TESTED)
     for tab in ("Evidence", "Attention", "How it was made", "Methods", "Try it"):
         turned(page, tab)
         assert page.tab.evaluate("document.documentElement.scrollWidth") <= width, tab
@@ -555,7 +612,9 @@ def test_narrow_and_zoomed(visit: Callable[..., Visit], width: int, scale: int) 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious(visit: Callable[..., Visit], scheme: str) -> None:
     page = opened(visit, TEXT, color_scheme=scheme)
-    run_test(page)
+    page.see("#verdict .sentences", TESTED)
+    page.tab.get_by_role("button", name="Save in Runs").click()
+    page.see("#copies button", "Open in Runs")
     page.tab.locator("details.choose summary").click()
     assert page.serious() == []
     turned(page, "Try it")
@@ -565,7 +624,7 @@ def test_axe_finds_nothing_serious(visit: Callable[..., Visit], scheme: str) -> 
     for tab in ("Try it", "Evidence", "How it was made"):
         turned(page, tab)
         assert page.serious() == [], tab
-    page.tab.get_by_role("button", name="Runs").click()
+    page.tab.get_by_role("button", name="Runs", exact=True).click()
     page.see(".runs-list table")
     assert page.serious() == []
     page.tab.locator(".runs-list tr", has_text="explanation").first.get_by_role("button").click()

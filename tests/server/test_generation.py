@@ -16,6 +16,7 @@ import heedful
 from heedful.core.advice import Advice
 from heedful.core.errors import HeedfulError
 from heedful.server import generation, live_explain
+from heedful.server.explanation_cache import ExplanationCache
 from heedful.server.job_queue import Cancelled, Job
 from heedful.server.schemas import requests
 
@@ -40,18 +41,58 @@ def test_it_writes_what_the_library_writes(client: httpx.Client, tiny: Any) -> N
         assert tokens[k]["share"] == pytest.approx(float(logits.softmax(-1)[ids[k]]), abs=1e-5)
 
 
-def test_the_matrix_is_gradient_times_input(client: httpx.Client, tiny: Any) -> None:
+def rows_of(found: dict[str, Any], method: str) -> list[list[float]]:
+    (own,) = [one for one in found["matrix"]["methods"] if one["method"] == method]
+    rows: list[list[float]] = own["rows"]
+    return rows
+
+
+@pytest.mark.parametrize("method", ["occlusion", "grad-x-input"])
+def test_the_matrix_is_that_of_the_library(client: httpx.Client, tiny: Any, method: str) -> None:
     found = written(client, tiny, tokens=4)["result"]
     own = heedful.explain_each(
-        tiny, TEXT, "grad-x-input", "token", continuation=[token["id"] for token in found["tokens"]]
+        tiny, TEXT, method, "token", continuation=[token["id"] for token in found["tokens"]]
     )
     x = tiny.encode(TEXT)
     assert found["matrix"]["prompt"] == len(x)
     assert len(found["matrix"]["columns"]) == len(x) + 3
-    for k, (row, step) in enumerate(zip(found["matrix"]["rows"], own, strict=True)):
-        scores = step["grad-x-input"].scores
+    for k, (row, step) in enumerate(zip(rows_of(found, method), own, strict=True)):
+        scores = step[method].scores
         assert len(row) == len(x) + k
         np.testing.assert_allclose(row, scores / np.abs(scores).max(), atol=6e-4)
+
+
+def test_the_matrix_is_measured_and_has_its_control(client: httpx.Client, tiny: Any) -> None:
+    """Tokens are really removed; random scores are there to compare with, new ones in every row."""
+    found = written(client, tiny, tokens=4)["result"]
+    first, *_, last = found["matrix"]["methods"]
+    assert (first["method"], first["operator"]) == ("occlusion", tiny.operators[0])
+    assert (last["method"], last["operator"]) == ("random", "")
+    ids = [*tiny.encode(TEXT).ids, *(token["id"] for token in found["tokens"])]
+    place, third = len(tiny.encode(TEXT)) + 2, found["tokens"][2]["id"]
+    whole = float(tiny.logits(ids[:place])[third])
+    falls = [whole - float(tiny.logits([*ids[:j], *ids[j + 1 : place]])[third]) for j in range(place)]
+    np.testing.assert_allclose(first["rows"][2], np.array(falls) / np.abs(falls).max(), atol=2e-3)
+    assert len({tuple(row[:5]) for row in last["rows"]}) == len(last["rows"])
+    assert [len(row) for row in last["rows"]] == [len(row) for row in first["rows"]]
+
+
+def test_an_expensive_matrix_is_estimated_and_says_so(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from heedful.server import automatic_test
+
+    x = tiny.encode(TEXT)
+    inputs = sum(len(x) + k + 1 for k in range(3))
+    limit = 2.0 * inputs * (len(x) + 3) * tiny.size
+    monkeypatch.setattr(automatic_test, "MAX_OPERATIONS", limit)
+    assert generation.matrix_methods(tiny, x, [1, 2, 3]) == (["occlusion", "grad-x-input"], [])
+    monkeypatch.setattr(automatic_test, "MAX_OPERATIONS", limit * (1 - 1e-9))
+    job = Job("generate", "me", {}, lambda job: None)
+    generation.write(tiny, requests.ContinueRequest(model=tiny.name, text=TEXT, tokens=3), job)
+    assert job.result is not None
+    assert [one["method"] for one in job.result["matrix"]["methods"]] == ["grad-x-input", "random"]
+    assert job.result["notes"] == [
+        f"Removing each token would take {inputs:,} model inputs, so occlusion is not in the matrix."
+    ]
 
 
 def test_an_encoder_decoder_scores_what_it_wrote(shared: Callable[[str], Any]) -> None:
@@ -61,22 +102,25 @@ def test_an_encoder_decoder_scores_what_it_wrote(shared: Callable[[str], Any]) -
     assert job.result is not None
     ids = [token["id"] for token in job.result["tokens"]]
     width = len(model.encode(TEXT))
-    assert [len(row) for row in job.result["matrix"]["rows"]] == [width + k for k in range(len(ids))]
+    for own in job.result["matrix"]["methods"]:
+        assert [len(row) for row in own["rows"]] == [width + k for k in range(len(ids))], own["method"]
     ask = requests.WhyRequest(model="t5", text=TEXT, tokens=ids, at=len(ids) - 1)
-    found = generation.why(model, ask, live_explain.ExplanationCache())
+    found = generation.why(model, ask, ExplanationCache())
     assert found.prediction
-    assert "one word at a time" in found.html
+    assert "Measured by" in found.html
 
 
 def test_why_reads_only_what_was_written_before(client: httpx.Client, tiny: Any) -> None:
     ids = [token["id"] for token in written(client, tiny)["result"]["tokens"]]
     ask = {"model": tiny.name, "text": TEXT, "tokens": ids, "at": 2}
     found = client.post("/api/why", json=ask).json()
-    own = heedful.explain_each(tiny, TEXT, "occlusion", continuation=ids)[2]
+    before = TEXT + tiny.decode(ids[:2])
+    by = {"occlusion": {"operator": "swap"}}  # as a test would remove words; occlusion itself deletes them
+    own = heedful.explain(tiny, before, "occlusion", params=by, evidence=False)
     assert found["token"] == own.target.label
     top = max(own["occlusion"].words(), key=lambda word: abs(word.score))
     assert f"({top.score:+.2f})".replace("-", "−") in found["html"]
-    before = TEXT + tiny.decode(ids[:2])
+    assert "Which method to use" not in found["html"]
     assert tiny.decode(ids[:4]) not in found["html"]
     _, share = tiny.predict(tiny.encode(before))[0]
     assert found["prediction"][0]["share"] == pytest.approx(share, abs=1e-5)
@@ -124,13 +168,14 @@ def test_it_stops_when_it_is_cancelled_and_after_its_time(tiny: Any, monkeypatch
 
 def test_of_a_long_prompt_the_end_is_in_the_matrix(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     x, ids = tiny.encode(TEXT), tiny.answer(tiny.encode(TEXT), 2)
-    rows = [[float(n) for n in range(len(x) + k)] for k in range(2)]
-    whole = generation.matrix(tiny, x, ids, rows)
+    scored = heedful.explain_each(tiny, TEXT, "grad-x-input", "token", continuation=ids)
+    whole = generation.matrix(tiny, x, ids, scored)
     monkeypatch.setattr(generation, "MAX_CELLS", 10)
-    cut = generation.matrix(tiny, x, ids, rows)
+    cut = generation.matrix(tiny, x, ids, scored)
     assert cut["hidden"] == len(x) - 3
     assert cut["columns"] == whole["columns"][cut["hidden"] :]
-    assert cut["rows"][1] == whole["rows"][1][cut["hidden"] :]  # relative to the whole row, as before
+    for one, other in zip(cut["methods"], whole["methods"], strict=True):
+        assert one["rows"][1] == other["rows"][1][cut["hidden"] :]  # relative to the whole row, as before
 
 
 # --- names and limits of features --------------------------------------------------------------------
@@ -222,7 +267,7 @@ def test_an_audit_among_the_runs_recommends(model: Any, monkeypatch: pytest.Monk
     places.clear()
     assert audit_advice.of(runs, model) == {}
     runs.close()
-    memory = live_explain.ExplanationCache()
+    memory = ExplanationCache()
     memory.advice["zoo:sentiment"] = advice | {"use": "attention-max"}
     found = live_explain.explain_live(
         model, requests.LiveRequest(model="zoo:sentiment", text="not bad"), memory

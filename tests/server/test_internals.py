@@ -15,8 +15,10 @@ from tests.io.reforged import reforge
 from tests.server.serving import TEXTS, finished, random_dictionary
 
 import heedful
+from heedful.models.zoo import resolve
 from heedful.reports.html_parts import esc
 from heedful.server import app
+from heedful.server.model_pool import ModelPool
 
 TEXT = "the service is not bad"
 ASK = {"model": "zoo:sentiment", "text": TEXT}
@@ -193,3 +195,11 @@ def test_active_features_are_counted_on_the_tokens_of_the_text(shared: Any) -> N
     own = [place for place, special in enumerate(x.special) if not special]
     assert found.active == pytest.approx(float((codes[own] > 0).sum(1).double().mean()))
     assert found.active != pytest.approx(float((codes > 0).sum(1).double().mean()))
+
+
+def test_the_features_of_an_embedded_model_are_served_without_being_named() -> None:
+    pool = ModelPool()
+    assert pool.add("zoo:one-layer").dictionary is None
+    place = pool.add("zoo:lm").dictionary
+    assert place == resolve.dictionary("lm")
+    assert heedful.SAE.load(place).config.width == 1536

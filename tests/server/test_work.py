@@ -102,8 +102,8 @@ def test_a_job_is_cancelled(client: httpx.Client, server_state: app.ServerState)
 def test_progress_counts_what_was_run(model: Any) -> None:
     """A sampled method may stop early: then there is less to do, and no more was done."""
     from heedful.server import explain_job
+    from heedful.server.explanation_cache import ExplanationCache
     from heedful.server.job_queue import Job
-    from heedful.server.live_explain import ExplanationCache
     from heedful.server.schemas import requests
 
     told: list[tuple[str, int, int]] = []

@@ -44,7 +44,7 @@ def test_reasons(factor: float) -> None:
         )
 
     assert reason(bell, True, 0.5) == ""
-    assert "a few rows hold most of the error" in reason(long, False, 0.5, 0.1)
+    assert "a few inputs have most of the error" in reason(long, False, 0.5, 0.1)
     assert reason(long, False, 0.01) == "", "several times nothing is little"
     assert "odd numbers" in reason(odd, True, 0.03)
     assert reason(odd, True, 0.01) == "", "several times nothing is little"
@@ -108,7 +108,7 @@ def test_the_note_of_a_product_and_of_a_sum(method: str, scale: float) -> None:
 @pytest.mark.parametrize("value", [0.0, -3.5e9, 2e-9])
 def test_a_constant_is_not_said_to_be_enumerated(method: str, value: float) -> None:
     model = heedful.load(lambda texts: [value for _ in texts])
-    for count, wanted in ((14, "no sampling error seen after"), (5, "every mask was run (32 rows)")):
+    for count, wanted in ((14, "no sampling error seen after"), (5, "every mask was run (32 model inputs)")):
         x = model.encode(words(count))
         note = run_explainer(method, model, x, model.target(x), operator="delete").notes[0]
         assert wanted in note

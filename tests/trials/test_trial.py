@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 import heedful
+from heedful.core.document import Headline
 from heedful.core.errors import HeedfulError
 from heedful.trials.rationale_data import with_marks
 from heedful.trials.read_texts import LabelledTexts
 from heedful.trials.result import Trial
 from heedful.trials.rows import BESIDE_ALL_WORDS, BESIDE_ONE_WORD, TrialRow
-from heedful.trials.sentences import conclusion, statements
+from heedful.trials.sentences import UNDECIDED, answer, conclusion, statements
 from heedful.trials.tests import retrain_uniform, uniform_attention
 from heedful.trials.tests.correlation import LEFT_OUT
 from heedful.trials.tests.seeds import TWO_SEEDS
@@ -172,7 +173,9 @@ def test_hyphens_will_do(small: Any) -> None:
 
 def tried(rows: tuple[TrialRow, ...], texts: int) -> Trial:
     """A trial with the words that follow from these rows."""
-    return Trial(rows, texts, statements=statements(rows), conclusion=conclusion(rows, texts))
+    return Trial(
+        rows, texts, statements=statements(rows), conclusion=conclusion(rows, texts), answer=answer(rows)
+    )
 
 
 def adversary(share: float, layer: int = 0, reach: float = 0.02, n: int = 9) -> TrialRow:
@@ -217,6 +220,44 @@ def test_the_conclusion_is_no_surer_than_the_interval() -> None:
     assert "No text has two words" in tried((nothing,), 9).statements[0].showed
 
 
+def test_the_headline_is_the_answer_and_no_surer_than_the_tests() -> None:
+    free, part, held = (tried((adversary(share),), 9).answer for share in (0.9, 0.3, 0.05))
+    assert free == "Attention alone does not explain these predictions"
+    assert part == UNDECIDED
+    assert held == "This test does not speak against attention as an explanation"
+    mixed = tried((adversary(0.9, 0), adversary(0.05, 1)), 9).answer
+    assert mixed == "In 1 of 2 layers, attention alone does not explain these predictions"
+    assert tried((adversary(0.6, reach=0.3),), 9).answer == UNDECIDED
+    assert tried((adversary(0.9, n=2),), 2).answer.startswith("2 texts are too few")
+    assert tried((), 9).answer == UNDECIDED
+    document = tried((adversary(0.9),), 9).document()
+    assert isinstance(document.nodes[0], Headline)
+    assert document.nodes[0].text == free
+
+
+def test_a_test_that_speaks_against_attention_is_counted_in_the_headline() -> None:
+    ranks = TrialRow(
+        "correlation",
+        "attention and leave-one-out, layer 0",
+        0.1,
+        (-0.1, 0.3),
+        0.0,
+        n=9,
+        extra={"share significant": 0.1},
+        key=LEFT_OUT,
+        variant="layer 0",
+    )
+    found = tried((ranks, adversary(0.05)), 9)
+    assert found.answer == "1 of 2 tests speaks against attention as an explanation"
+
+
+def test_sentences_have_one_format_for_numbers() -> None:
+    said = tried((adversary(0.9),), 9).statements[0]
+    assert "For 100 % of texts" in said.showed
+    assert "JSD 0.54 (0.53 to 0.55) of at most 0.60" in said.showed
+    assert "Up to 50 % of the starts" in said.more
+
+
 def test_a_search_that_never_kept_the_answer_is_told() -> None:
     found = adversary(0.05)
     lost = replace(found, extra={**found.extra, "share of starts feasible": 0.0})
@@ -227,13 +268,16 @@ def test_a_search_that_never_kept_the_answer_is_told() -> None:
 def test_the_conclusion_says_how_little_could_move() -> None:
     found = adversary(0.9)
     few = replace(found, extra={**found.extra, "attention on words": 0.3})
-    assert "words get 30% of it" in tried((few,), 9).conclusion
+    assert "Only attention to words was changed, which is 30 % of it" in tried((few,), 9).conclusion
 
 
 def test_heads_that_cancel_are_told() -> None:
     found = adversary(0.9)
     both = [replace(found, extra={**found.extra, "JSD of the heads' mean": mean}) for mean in (0.01, 0.14)]
-    assert "moves by JSD 0.01 to 0.14" in tried(tuple(both), 9).conclusion
+    assert "moves less, by JSD 0.01 to 0.14" in tried(tuple(both), 9).conclusion
+    far = replace(found, extra={**found.extra, "JSD of the heads' mean": 0.5})
+    assert "heads" not in tried((far,), 9).conclusion
+    assert "moves by JSD 0.50" in tried((far,), 9).statements[0].more
 
 
 def test_other_tests_may_speak_against_it() -> None:
@@ -268,7 +312,7 @@ def test_other_tests_may_speak_against_it() -> None:
     )
     apart = TrialRow("seeds", "attention of two seeds apart", 0.1, (0.05, 0.2), 0.3, "x", 3, key=TWO_SEEDS)
     said = tried((adversary(0.05), apart, moved), 9).conclusion
-    assert "Another model answers alike" in said
+    assert "Another model gives the same answers" in said
     assert "Nothing else here" not in said
 
 
@@ -290,7 +334,7 @@ def test_an_adversary_beyond_the_seeds_is_told_from_one_that_is_not() -> None:
         )
         return tried((seeds, line), 9).statements[1].showed
 
-    assert ", further than" in said(0.25, 0.01)
+    assert "That is further than" in said(0.25, 0.01)
     assert "not clearly further" in said(0.18, 0.01)  # beyond the mean of seeds, not beyond their interval
     assert "No trained adversary kept" in said(0.25, 2 * LIMIT)
 
@@ -328,7 +372,7 @@ def test_two_zeros_are_not_compared(by_hand: Any, value: float) -> None:
     found = heedful.trial(toy.cases.model, texts, [0, 1, 0, 1, 0], **LIGHT)
     by_test = {line.test: line.showed for line in found.statements}
     for test in ("permutation", "uniform"):
-        assert by_test[test].endswith("neither changes the answer, so this test shows nothing here.")
+        assert by_test[test].endswith("Neither changes the answer, so this test shows nothing here.")
     assert "single word" not in found.verdict.split("Not shown")[1]
     assert "neither other attention nor deleting words changes the answers" in found.conclusion
     assert "better than chance" not in found.conclusion
@@ -358,8 +402,8 @@ def test_an_accuracy_that_stays_does_not_go() -> None:
         )
         return tried(lines, 9).statements[0].showed
 
-    assert "accuracy stays at 0.800" in said(0.8, 0.1)
-    assert "accuracy goes from 0.900 to 0.800" in said(0.9, 0.1)
+    assert "accuracy stays at 0.80" in said(0.8, 0.1)
+    assert "accuracy goes from 0.90 to 0.80" in said(0.9, 0.1)
     assert "shows nothing" not in said(0.8, 0.0)  # all words deleted does change the answer
 
 
@@ -398,7 +442,7 @@ def test_training_that_failed_says_nothing_of_attention() -> None:
 
     assert "did not clearly learn" in said(0.5, 0.05)
     assert "attention helps them" in said(0.6, 0.05)
-    assert "not seen that they need it" in said(0.6, -0.05)
+    assert "not shown that they need attention" in said(0.6, -0.05)
 
 
 # --- marks --------------------------------------------------------------------------------------------------
@@ -427,7 +471,7 @@ def test_the_page_shows_every_number_and_runs_nothing(whole: Trial) -> None:
     for said in whole.statements:
         assert said.title in html
     assert "Not shown:" in html
-    assert html.count('<svg class="plot"') >= len(ALL)
+    assert html.count('<svg class="plot') >= len(ALL)
 
 
 def test_names_are_escaped(quick: Trial) -> None:

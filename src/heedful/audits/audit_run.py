@@ -5,12 +5,14 @@
     run/result.json, table.csv, report.html   written when all shards are done
 
 A shard is written into a folder beside its place, synced, and renamed: it is there whole or not at all, also
-when the process is killed or the power fails. heedful.io.sharded_run has the manifest.
+when the process is killed or the power fails. heedful.io.sharded_run has the manifest. Opening a finished
+audit compares every file: shard.json with the checksum in the manifest, the others with those in shard.json.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,11 +23,21 @@ from heedful.audits.shard import Shard
 from heedful.core.errors import HeedfulError
 from heedful.io.files import sync, write_synced, writing
 from heedful.io.json_codec import json_object
-from heedful.io.run_folder import read_inside
-from heedful.io.sharded_run import OTHER, ShardedRun, differences, shard_entry
+from heedful.io.run_folder import (
+    CHANGED,
+    MANIFEST,
+    MOST_BYTES,
+    OpenRun,
+    checked_files,
+    compare,
+    damaged,
+    read_inside,
+)
+from heedful.io.sharded_run import OTHER, ShardedRun, differences, listed_shards, shard_entry
 
 BESIDE = ".part-"  # a shard that is being written
 FACTS = ("shard", "first", "rows", "weighed", "copies", "source", "files")  # what shard.json holds
+SHARD_FACTS = re.compile(r"shards/(\d{6,})/shard\.json")  # as the manifest names it
 
 
 class AuditRun(ShardedRun):
@@ -63,7 +75,7 @@ class AuditRun(ShardedRun):
         return True
 
     def facts(self, number: int) -> dict[str, Any]:
-        content = self._content(number, "shard.json")
+        content = self._content(number, "shard.json", MOST_BYTES)
         try:
             results = json_object(content)
         except ValueError as error:
@@ -93,8 +105,17 @@ class AuditRun(ShardedRun):
         """A file of a shard, compared with its checksum."""
         content = self._content(number, name)
         if hashlib.sha256(content).hexdigest() != self.facts(number)["files"].get(name):
-            raise self._damaged(number, name, "its checksum is another")
+            raise self._damaged(number, name, CHANGED)
         return content
+
+    def check_shard(self, number: int, entry: Mapping[str, Any]) -> None:
+        """Compare shard.json with its entry in the manifest, and the other files with shard.json."""
+        place, fix = f"shards/{number:06d}", self._fix(number)
+        compare(self.path, f"{place}/shard.json", entry, fix=fix)
+        sums = self.facts(number)["files"]
+        checked_files(self.path, {f"{place}/{name}": {"bytes": 0, "sha256": sums[name]} for name in sums})
+        for name, checksum in sums.items():
+            compare(self.path, f"{place}/{name}", {"sha256": checksum}, fix=fix)
 
     def listed(self) -> list[dict[str, Any]]:
         """The shards as the manifest has them; each shard.json has the sums of its files."""
@@ -106,11 +127,21 @@ class AuditRun(ShardedRun):
             entries.append(shard_entry(self.path, name, **known))
         return entries
 
-    def _content(self, number: int, name: str) -> bytes:
-        return read_inside(self.path, f"shards/{number:06d}/{name}", None)
+    def _content(self, number: int, name: str, most: int | None = None) -> bytes:
+        return read_inside(self.path, f"shards/{number:06d}/{name}", most)
 
     def _damaged(self, number: int, name: str, why: str) -> HeedfulError:
-        place = self.place(number)
-        return HeedfulError(
-            f"{place / name} is damaged", why, f"Remove {place} and start the audit again to resume it"
-        )
+        return damaged(self.place(number) / name, why, self._fix(number))
+
+    def _fix(self, number: int) -> str:
+        return f"Remove {self.place(number)}, then run the same audit again: it makes only what is missing"
+
+
+def check_every_shard(run: OpenRun) -> None:
+    """Compare every file of every shard of an audit with its checksum, without holding it in memory."""
+    audit = AuditRun(run.folder)
+    for entry in listed_shards(run):
+        named = SHARD_FACTS.fullmatch(entry["name"])
+        if named is None:
+            raise damaged(run.folder / MANIFEST, f"{entry['name'][:60]!r} is not a shard of an audit")
+        audit.check_shard(int(named[1]), entry)

@@ -2,7 +2,8 @@
 
 Shards are read one at a time, once for every metric and operator and once for the verdict, which needs the
 values of its metrics and of all random orders together: 8 bytes each.
-A finished folder opens without torch, the model or the shards.
+A finished folder opens without torch or the model. The numbers come from result.json; the shards are compared
+with their checksums, and a folder with a damaged shard is refused.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from heedful.audits.audit_run import AuditRun
+from heedful.audits.audit_run import AuditRun, check_every_shard
 from heedful.audits.mistakes import Mistake, mistakes_of
 from heedful.audits.schemas import from_parquet
 from heedful.core.advice import Advice
@@ -26,7 +27,6 @@ from heedful.core.result_kinds import result_kind
 from heedful.io.csv_text import csv_text
 from heedful.io.json_codec import from_jsonable, to_jsonable
 from heedful.io.run_folder import OpenRun
-from heedful.io.sharded_run import shards_of
 from heedful.metrics.random_orders import Pools, joined
 from heedful.metrics.score import Score
 from heedful.metrics.summary import pools_of, summarise
@@ -212,8 +212,8 @@ class Audit(StoredResult):
     @classmethod
     def from_stored(cls, data: dict[str, Any], run: OpenRun) -> Audit:
         """Make an audit from the data of `stored` and the files of the run folder."""
-        if "shards" in run.manifest:
-            shards_of(run)  # what is not whole is told when it is opened, not when it is resumed
+        if {"made", "shards"} & run.manifest.keys():  # written shard by shard, not by `save`
+            check_every_shard(run)
         return from_jsonable(cls, {**data, "folder": run.folder})
 
 

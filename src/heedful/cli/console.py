@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import sys
 import time
 import warnings
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 10.0  # seconds: a run that takes longer says so before it starts, and where it stands
 LIMIT = 10_000_000  # characters; a model's own window is far smaller and is checked by the model
+MODEL_NAME = re.compile(r"zoo:[\w.-]+")  # as a whole text, it was meant for --model
 
 
 def silence_libraries() -> None:
@@ -38,6 +41,16 @@ def silence_libraries() -> None:
 def print_stderr(message: str) -> None:
     """A line for the reader, beside the result: on stderr."""
     print(message, file=sys.stderr)
+
+
+def say_written(run: Path | None, *files: Path | None, quiet: bool = False) -> None:
+    """Beside a result: which files were written, and how to open the run that was saved."""
+    if quiet:
+        return
+    for file in filter(None, files):
+        print_stderr(f"wrote {file}")
+    if run is not None:
+        print_stderr(f"saved {run} (open it with: heedful report {shlex.quote(str(run))})")
 
 
 def reproduce(command: str | None, quiet: bool) -> None:
@@ -97,6 +110,10 @@ def read_text(text: str | None, what: str = "text") -> str:
                 f"no {what} was given", fix=f"Type it in quotes, or pipe it: echo {what} | heedful"
             )
         text = _decoded(sys.stdin.buffer.read(4 * LIMIT + 1))
+    elif MODEL_NAME.fullmatch(text):
+        raise HeedfulError(
+            f"no {what} was given", f"{text} is a model", f"Name a model with --model: --model {text}"
+        )
     if not text.strip():
         raise HeedfulError(f"the {what} is empty", fix="Give at least one word")
     if len(text) > LIMIT:

@@ -73,8 +73,10 @@ def start(
     """Explain transformer models, and find out which explanation to trust.
 
     \b
-    heedful explain "the service is not bad"
-    heedful explain "the service is not bad" --html why.html
+    heedful explain "The pasta was not great, but the staff were wonderful"
+    heedful explain "the staff were wonderful" --html why.html
+    heedful audit reviews.csv --out run/
+    heedful report run/
     heedful attention "the service is not bad" --html heads.html
     heedful generate "Once upon a time" --all
     heedful doctor zoo:sentiment
@@ -101,7 +103,7 @@ def main(arguments: list[str] | None = None) -> int:
     except HeedfulError as error:
         return _mistake(str(error))
     except UsageMistake as error:
-        return _mistake(error.format_message())  # type: ignore[attr-defined]
+        return _mistake(_with_hint(error))
     except typer.Exit as leaving:
         return int(leaving.exit_code)
     except (KeyboardInterrupt, typer.Abort):
@@ -109,6 +111,16 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our pipe has left: say nothing, as other tools do
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+
+
+def _with_hint(error: Any) -> str:
+    """What is wrong with a command line. A second argument is often a model, or a text without quotes."""
+    message = str(error.format_message())
+    context = getattr(error, "ctx", None)
+    options = {name for each in context.command.params for name in each.opts} if context else set()
+    if "unexpected extra argument" not in message or "--model" not in options:
+        return message
+    return f"{message.rstrip('.')}. Name a model with --model, and put a text in quotes."
 
 
 def _mistake(message: str) -> int:

@@ -16,6 +16,7 @@ from heedful.cli.console import (
     print_stderr,
     progress_bar,
     put_json,
+    say_written,
     silence_libraries,
     write,
 )
@@ -85,12 +86,10 @@ def command(wish: ExplainRequest, out: OutputChoice, dry_run: bool) -> None:
     comparison = run(wish, out)
     if out.save:
         comparison.save(out.save)
-        out.note(f"saved {out.save}: heedful report {out.save}")
     if out.html:
         write(out.html, comparison.page())
     show(comparison, out)
-    if out.html:
-        out.note(f"wrote {out.html}")  # last, so that it does not scroll away
+    say_written(out.save, out.html, quiet=out.quiet)  # last, so that it does not scroll away
     if stopped := comparison.settings.get("interrupted"):
         print_stderr(f"interrupted in {stopped}: what was finished before is shown")
         raise typer.Exit(130)
@@ -126,7 +125,7 @@ def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
         )
     given: dict[str, Any] = {"features": wish.features} if wish.features else {}
     given |= {"source": wish.model, "text": wish.text, "params": params, "target": target or None}
-    given |= {"command": wish.command} if wish.command else {}
+    given |= {"command": wish.command or ""}  # "": made here, but it cannot be typed again
     given |= {"audit": audit.settings()} if audit is not None else {}
     given |= {"allow_pickle": True} if wish.allow_pickle else {}
     return replace(made, settings={**made.settings, **given})

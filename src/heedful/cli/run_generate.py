@@ -86,7 +86,10 @@ def command(wish: GenerateRequest, as_json: bool, quiet: bool = False) -> None:
         why = {"why": [step.to_dict() for step in result], "interrupted": stopped} if wish.why.methods else {}
         put_json({**given, "continuations": texts, **why})
     else:
-        show_continuations(texts)
+        before = (
+            wish.prompt if model.kind == "causal-lm" else ""
+        )  # others write an answer, not a continuation
+        show_continuations(texts, before)
         show_why(result)
     reproduce(wish.command, quiet)
     if stopped:
@@ -135,19 +138,20 @@ def show_why(found: list[Comparison]) -> None:
     if found:
         from heedful.reports import generation_table
 
-        print()
         put_document(generation_table.document(found))
 
 
-def show_continuations(found: dict[str, str]) -> None:
-    """One continuation as it is; several in a table, one row per strategy."""
-    if len(found) == 1:
-        text = next(iter(found.values()))
-        print("\n".join(visible(line) for line in text.split("\n")))
-        return
+def show_continuations(found: dict[str, str], prompt: str) -> None:
+    """One continuation after its prompt; several in a table, one row per strategy."""
     from rich.table import Table
     from rich.text import Text
 
+    if len(found) == 1:
+        (text,) = found.values()
+        parts = ((prompt, "dim"), (text, "bold"))
+        line = Text.assemble(*(("\n".join(map(visible, part.split("\n"))), style) for part, style in parts))
+        console().print(line, soft_wrap=True)
+        return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0), header_style="bold")
     table.add_column("strategy", no_wrap=True)
     table.add_column("continuation", overflow="fold")

@@ -10,16 +10,19 @@ from heedful.core.advice import Advice
 from heedful.core.defaults import DEFAULT_METHODS
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
+from heedful.core.result_kinds import kind_of
 from heedful.io.run_folder import read
 
 
 def advice_of(audit: Any) -> Advice:
     """From a run folder, or from the result of `heedful.audit`."""
+    what = f"the audit is a {type(audit).__name__}"
     if isinstance(audit, str | Path):
-        audit = read(audit, most=None)
+        folder, audit = audit, read(audit, most=None)
+        what = f"{folder} holds a run of kind {kind_of(audit).name}, not an audit"
     advice = getattr(audit, "advice", None)
     if not callable(advice):
-        raise HeedfulError("audit is not an audit", fix="Give a run folder or the result of heedful.audit")
+        raise HeedfulError(what, fix="Give the folder that heedful audit FILE --out FOLDER wrote")
     made: Advice = advice()
     return made
 

@@ -350,7 +350,7 @@ def _from_memory(session: Session, planned: Plan, entry: Explainer) -> Attributi
             attribution = run_explainer(entry, session, planned.x, planned.target, **params)
     except HeedfulError:
         return None  # too few for an estimate
-    text = f"interrupted: estimated from the {requested:,} rows that were finished"
+    text = f"interrupted: estimated from the {requested:,} model inputs that were finished"
     return replace(attribution, notes=(*attribution.notes, text), cost=cost)
 
 

@@ -77,8 +77,9 @@ class Comparison(CodedResult, Mapping[str, Attribution]):
         from heedful.metrics import sensitivity_warning
 
         little = sensitivity_warning.of_one_text(self.internals.removals, str(self.model.get("kind")))
-        units = len(self.x.units(self.settings.get("unit", "word"))) if self.attributions else 0
-        return verdict_text(self.evidence, self.attributions, little, units)
+        unit = self.settings.get("unit", "word")
+        units = len(self.x.units(unit)) if self.attributions else 0
+        return verdict_text(self.evidence, self.attributions, little, units, unit)
 
     def __getitem__(self, method: str) -> Attribution:
         for attribution in self.attributions:

@@ -35,7 +35,7 @@ ALPHA = 0.05
 THIRD = 1 / 3  # of the methods' own model inputs, the most that a test may cost by itself
 TEST_OPERATIONS = 3e11  # about two seconds on one core: so much a test may cost in any case
 ALONE = 20  # words that are removed one at a time
-LAST = "One text ranks no methods against each other: heedful audit compares them on many."
+LAST = "One text is not enough to rank methods. heedful audit compares them on many texts."
 
 
 @dataclass(frozen=True)
@@ -141,29 +141,34 @@ def standings(evidence: Sequence[Evidence]) -> list[MethodStanding]:
 
 
 def verdict_text(
-    evidence: Sequence[Evidence], items: Sequence[Attribution] = (), little: str = "", d: int = 0
+    evidence: Sequence[Evidence],
+    items: Sequence[Attribution] = (),
+    little: str = "",
+    d: int = 0,
+    unit: str = "word",
 ) -> str:
     """In words, the answer first.
 
     items    what was weighed: how those that remove words do it is told
     little   a sentence where there is little to explain
     d        units of the text: what a test would cost is told
+    unit     what is removed
     """
     if not evidence:
         how = "pass evidence=True to heedful.explain"
         return f"Nothing was weighed, so nothing can be said about which method to use: {how}."
     methods = standings(evidence)
-    lines = (
-        [_counts(methods), _tested(methods, d)]
-        if methods
-        else ["No metric of the verdict was measured here."]
-    )
+    lines = ["No metric of the verdict was measured here."]
+    if methods:
+        lines = [_counts(methods, len({e.metric for e in evidence if e.family})), _tested(methods, d)]
+    if d == 1:
+        lines = [f"The text has one {unit}: there are no orders to compare, so no method can be tested."]
     lines += [_removed(evidence, items), little]
     return "\n".join([*filter(None, lines), LAST])
 
 
-def _counts(methods: Sequence[MethodStanding]) -> str:
-    """occlusion and lime beat all 20, grad-l2 beat 17"""
+def _counts(methods: Sequence[MethodStanding], metrics: int) -> str:
+    """occlusion and lime beat all 20, grad-l2 beat 17; with more than one metric, how they are joined."""
     groups: dict[int, list[str]] = {}
     for one in methods:
         groups.setdefault(one.beat, []).append(one.method)
@@ -172,7 +177,8 @@ def _counts(methods: Sequence[MethodStanding]) -> str:
         f"{listed(names)} beat {f'all {draws}' if beat == draws else beat or 'none'}"
         for beat, names in groups.items()
     ]
-    return f"Of {draws} random orders on this text, {', '.join(parts)}."
+    joined = " An order is beaten if its mean rank over the metrics is lower." if metrics > 1 else ""
+    return f"Of {draws} random orders on this text, {', '.join(parts)}.{joined}"
 
 
 def _tested(methods: Sequence[MethodStanding], d: int) -> str:
@@ -184,11 +190,16 @@ def _tested(methods: Sequence[MethodStanding], d: int) -> str:
         return f"To test whether {them} beat chance on one text takes --draws {more}{rows}."
     better = [one for one in methods if one.p <= ALPHA]
     if not better:
-        return "No method is shown to be better than a random order on this text (p > 0.05, Holm)."
-    names = listed([f"{one.method} (p = {one.p:.2g})" for one in better])
+        return "No method is proven better than random orders on this text (p > 0.05, Holm)."
+    names = listed([f"{one.method} (p {_p_value(one)})" for one in better])
     rest = [one.method for one in methods if one.p > ALPHA]
-    less = f" Not shown: {', '.join(rest)}." if rest else ""
+    less = f" Not proven better: {', '.join(rest)}." if rest else ""
     return f"Better than random orders on this text: {names}, corrected for {len(methods)} methods.{less}"
+
+
+def _p_value(one: MethodStanding) -> str:
+    """A method that beat all orders has the smallest p that so many orders allow: it may be smaller."""
+    return f"{'≤' if one.beat == one.draws else '='} {one.p:.2g}"
 
 
 def _default_rows(d: int) -> int:

@@ -35,6 +35,7 @@ class Forest:
     better: str = ""
     reference: float = 0.0  # where a vertical line is drawn
     reference_name: str = ""
+    ends: tuple[float, float] | None = None  # of the axis; None: as far as the values reach
 
 
 @dataclass(frozen=True)

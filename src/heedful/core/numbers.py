@@ -47,8 +47,9 @@ def at_most(value: float) -> str:
     return f"{math.ceil(100 * value - 1e-9) / 100:.2f}"
 
 
-def percent(share: float | None) -> str:
-    return MISSING if share is None or math.isnan(share) else f"{100 * share:.0f} %"
+def percent(share: float | None, decimals: int = 0) -> str:
+    """86 %"""
+    return MISSING if share is None or not math.isfinite(share) else _minus(f"{100 * share:.{decimals}f} %")
 
 
 def probability(value: float) -> str:
@@ -56,6 +57,11 @@ def probability(value: float) -> str:
     if 0.9995 <= value < 1:
         return "> 99.9 %"
     return "< 0.1 %" if 0 < value < 0.0005 else f"{100 * value:.1f} %"
+
+
+def p_value(p: float) -> str:
+    """Three decimals, but no p is zero."""
+    return "< 0.001" if p < 0.0005 else fixed(p, 3)
 
 
 def span(low: float, high: float, show: Callable[[float], str] = short) -> str:

@@ -71,6 +71,11 @@ def _same(what: str, *given: Sequence[Any]) -> None:
         raise ValueError(f"{what}: {', '.join(str(len(each)) for each in given)} do not go together")
 
 
+def _forest(chart: charts.Forest) -> None:
+    if chart.ends is not None and not -math.inf < chart.ends[0] < chart.ends[1] < math.inf:
+        raise ValueError("an axis goes from a smaller number to a larger one")
+
+
 def _curves(chart: charts.Curves) -> None:
     for one in chart.series:
         for edge in (one.low, one.high):
@@ -143,6 +148,7 @@ def _tree(node: Any, level: int) -> None:
 
 
 CHECKS: dict[type, Callable[[Any], None]] = {
+    charts.Forest: _forest,
     charts.Curves: _curves,
     charts.Bars: _bars,
     charts.Boxes: _boxes,

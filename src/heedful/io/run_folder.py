@@ -41,7 +41,8 @@ MAX_TITLE = 120  # characters
 HINT = "A run folder is written by --out of a command, such as: heedful explain TEXT --out FOLDER"
 AGAIN = "Make the run again"
 LARGE = "Open it with: heedful report FOLDER"
-UPGRADE = "Upgrade heedful with: pip install --upgrade heedful"
+UPGRADE = "Update heedful (in your clone: git pull, then pip install .)"
+CHANGED = "its content has changed since it was written"
 
 
 # --- writing ---------------------------------------------------------------------------------------
@@ -129,7 +130,7 @@ class OpenRun:
             raise damaged(self.folder, f"its manifest lists no {name}")
         content = read_inside(self.folder, name, self.most)
         if len(content) != entry["bytes"] or hashlib.sha256(content).hexdigest() != entry["sha256"]:
-            raise damaged(self.folder / name, "its checksum is not the manifest's")
+            raise damaged(self.folder / name, CHANGED)
         self.compared.add(name)
         return content
 
@@ -165,7 +166,7 @@ def result_of(run: OpenRun, kind: type[R]) -> R:
     if run.most is not None and sum(entry["bytes"] for entry in run.files.values()) > run.most:
         raise HeedfulError(f"{run.folder} has over {_mb(run.most)}", fix=LARGE)
     content = run.file(RESULT)
-    with refusing_damage(run.folder):
+    with refusing_damage(run.folder, f"its {RESULT} is not the result of a run of kind {found.name}"):
         result = stored.from_stored(json_object(content), run)
     assert isinstance(result, kind)
     return result
@@ -224,18 +225,20 @@ def _known_kind(run: OpenRun) -> ResultKind:
 
 
 @contextmanager
-def refusing_damage(what: str | Path) -> Iterator[None]:
-    """Whatever a cut or forged file leads to becomes one sentence."""
+def refusing_damage(what: str | Path, why: str = "its values do not fit together") -> Iterator[None]:
+    """Whatever a cut or forged file leads to becomes one sentence. A ValueError says in words what is wrong;
+    the words of other exceptions are about the code."""
     try:
         yield
     except HeedfulError:
         raise
     except Exception as error:  # the values are a stranger's: any constructor may refuse them in its own way
-        raise damaged(what, f"{type(error).__name__}: {error}") from error
+        detail = f" ({error})" if isinstance(error, ValueError) and str(error) else ""
+        raise damaged(what, f"{why}{detail}") from error
 
 
-def damaged(what: str | Path, why: str) -> HeedfulError:
-    return HeedfulError(f"{what} is damaged", " ".join(why.split())[:200], AGAIN)
+def damaged(what: str | Path, why: str, fix: str = AGAIN) -> HeedfulError:
+    return HeedfulError(f"{what} is damaged", " ".join(why.split())[:200], fix)
 
 
 # --- files of a folder that may be a stranger's ----------------------------------------------------
@@ -254,20 +257,26 @@ def read_inside(folder: Path, name: str, most: int | None) -> bytes:
     return content
 
 
-def compare(folder: Path, name: str, entry: Mapping[str, Any], *, size_only: bool = False) -> None:
-    """Compare a file with its size and checksum, without holding it in memory."""
-    with _opened(folder, name) as handle:
-        if os.fstat(handle).st_size != entry["bytes"]:
-            raise damaged(folder / name, "its size is not the manifest's")
+def compare(
+    folder: Path, name: str, entry: Mapping[str, Any], *, size_only: bool = False, fix: str = AGAIN
+) -> None:
+    """Compare a file with its size, where it is known, and checksum, without holding it in memory.
+
+    fix   what to do if it is damaged or missing
+    """
+    with _opened(folder, name, fix) as handle:
+        size = os.fstat(handle).st_size
+        if size != entry.get("bytes", size):
+            raise damaged(folder / name, f"it has {size:,} bytes instead of {entry['bytes']:,}", fix)
         if size_only:
             return
         with os.fdopen(os.dup(handle), "rb") as file:
             if hashlib.file_digest(file, "sha256").hexdigest() != entry["sha256"]:
-                raise damaged(folder / name, "its checksum is not the manifest's")
+                raise damaged(folder / name, CHANGED, fix)
 
 
 @contextmanager
-def _opened(folder: Path, name: str) -> Iterator[int]:
+def _opened(folder: Path, name: str, fix: str = AGAIN) -> Iterator[int]:
     """A handle of a regular file below the folder. Opening never waits, so a pipe cannot hang it."""
     path = folder
     for each in PurePosixPath(name).parts[:-1]:
@@ -281,8 +290,8 @@ def _opened(folder: Path, name: str) -> Iterator[int]:
         if (folder / name).is_symlink():
             raise HeedfulError(f"{folder} is refused", f"{name} is a link", "Copy the file itself") from None
         why = getattr(error, "strerror", None) or str(error)
-        what = "is not a run folder" if name == MANIFEST else "is not a whole run folder"
-        raise HeedfulError(f"{folder} {what}", f"cannot read {name}: {why}", HINT) from error
+        what, fix = ("a run folder", HINT) if name == MANIFEST else ("a complete run folder", fix)
+        raise HeedfulError(f"{folder} is not {what}", f"cannot read {name}: {why}", fix) from error
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise HeedfulError(f"{folder} is refused", f"{name} is not a regular file", HINT)

@@ -4,8 +4,9 @@
                         without `files`: the run is not finished; at the end with them and `shards`
     run/shards/...      each shard is written beside its place and renamed into it: it is whole or not there
 
-A run is resumed only by one that is made in the same way. Shards are compared by size when the run is opened,
-for a store may have a hundred gigabytes, and by checksum when they are read.
+A run is resumed only by one that is made in the same way. Opening an audit compares every file by checksum
+(heedful.audits.audit_run). A store of activations may have a hundred gigabytes: opening it compares the sizes
+of its shards, and `ActivationStore.check` their checksums.
 """
 
 from __future__ import annotations
@@ -102,20 +103,25 @@ def shard_entry(folder: Path, name: str, **facts: Any) -> dict[str, Any]:
     return {"name": name, "bytes": path.stat().st_size, **facts}
 
 
-def shards_of(run: OpenRun) -> list[dict[str, Any]]:
-    """The shards of a finished run, each of which is there in its size."""
+def listed_shards(run: OpenRun) -> list[dict[str, Any]]:
+    """The shards that the manifest of a finished run lists."""
     listed = run.manifest.get("shards")
     if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
         raise damaged(run.folder / MANIFEST, "its list of shards is not one")
-    named = {str(each.get("name")): each for each in listed}
-    for name, entry in checked_files(run.folder, named).items():
-        compare(run.folder, name, entry, size_only=True)
+    checked_files(run.folder, {str(each.get("name")): each for each in listed})
     return listed
+
+
+def shards_of(run: OpenRun) -> list[dict[str, Any]]:
+    """The shards of a finished run, each of which is there in its size."""
+    for each in listed_shards(run):
+        compare(run.folder, each["name"], each, size_only=True)
+    return listed_shards(run)
 
 
 def check_shards(run: OpenRun) -> None:
     """Compare every shard with its checksum."""
-    for each in shards_of(run):
+    for each in listed_shards(run):
         compare(run.folder, each["name"], each)
 
 

@@ -153,8 +153,8 @@ class Verdict(NotebookRepr):
         return [each.method for each in self.methods if each.better]
 
     @property
-    def not_shown(self) -> list[str]:
-        """Methods that are not shown to be better than random orders."""
+    def not_proven(self) -> list[str]:
+        """Methods that are not proven better than random orders."""
         return [each.method for each in self.methods if not each.better]
 
     @property

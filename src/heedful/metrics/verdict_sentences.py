@@ -1,4 +1,9 @@
-"""A verdict in plain sentences, the answer first. Fields decide what is said; words come last."""
+"""A verdict in plain sentences. Fields decide what is said; words come last.
+
+The answer is one sentence: "Use occlusion: it beat random orders on 47 of 50 texts." One line each says which
+methods are as good, better than random, too, not proven better, and left out. The grounds are for the
+details: disagreement, distances, power, operators, and how sure it is.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +19,7 @@ if TYPE_CHECKING:
 
 PROMISE = "Statements like these hold together in about 95 % of audits."
 CANNOT = "It cannot be settled with this many texts"
+UNIT = "standard deviations of random orders"  # of gaps and distances
 MIN_SHOWN_DIFFERENCE = 0.1  # shares of families or operators that differ by more are shown
 FAMILIES = {"remove-top": "removing its top words", "keep-top": "keeping its top words alone"}
 
@@ -33,25 +39,15 @@ def answer(verdict: Verdict) -> list[str]:
     if verdict.n < MIN_TEXTS:
         few = f"{_texts(verdict.n)} {'is' if verdict.n == 1 else 'are'} too few for a verdict"
         return [f"{few}: at least {MIN_TEXTS} are needed.", *_left_out(verdict)]
-    return [_headline(verdict), *_disagree(verdict), *_rest(verdict), *_left_out(verdict)]
+    return [_headline(verdict), *_compared(verdict), *_rest(verdict), *_left_out(verdict)]
 
 
 def grounds(verdict: Verdict) -> list[str]:
     """How the verdict was reached and how sure it is."""
     if not verdict.methods or verdict.flat or verdict.n < MIN_TEXTS:
         return []
-    return [_settled(verdict), _judged(verdict), PROMISE]
-
-
-def reason(verdict: Verdict) -> str:
-    """Why the recommended method is recommended: the headline without its name."""
-    one = verdict[verdict.use]
-    won = f"it beat random orders on {one.won:,} of {one.texts:,} texts"
-    if not verdict.compared:
-        return f"{won}. It is the only method that was judged."
-    if verdict.certified:
-        return f"{won}, and {_no_better(verdict, one)}."
-    return f"{won} and has the highest mean, but another method may be better by up to {at_most(one.gap)}."
+    found = [*_disagree(verdict), *_distance(verdict), *_best(verdict)]
+    return [*found, _settled(verdict), _judged(verdict), PROMISE]
 
 
 def _texts(n: int) -> str:
@@ -68,39 +64,74 @@ def _nothing(verdict: Verdict) -> str:
 
 def _headline(verdict: Verdict) -> str:
     if not verdict.better:
-        return f"No method is shown to be better than a random order on this model ({_texts(verdict.n)})."
+        return f"No method is proven better than a random order on this model ({_texts(verdict.n)})."
     if not verdict.use:
         names = listed(verdict.better)
         are = "is" if len(verdict.better) == 1 else "are"
+        return f"{names} {are} better than random orders on these {verdict.n:,} texts."
+    one = verdict[verdict.use]
+    unsure = ", not certified" if verdict.compared and not verdict.certified else ""
+    return f"Use {verdict.use}{unsure}: it beat random orders on {one.won:,} of {one.texts:,} texts."
+
+
+def _compared(verdict: Verdict) -> list[str]:
+    """How the recommended method compares with the others, in one line."""
+    if not verdict.better:
+        return []
+    if not verdict.use:
         few = f"To compare methods, at least {MIN_COMPARED_TEXTS} texts are needed"
         if verdict.common < verdict.n:
             few += f" on which all have scores; there are {verdict.common:,}"
-        return f"{names} {are} better than random orders on these {verdict.n:,} texts. {few}."
-    unsure = ", not certified" if verdict.compared and not verdict.certified else ""
-    return f"Use {verdict.use}{unsure}: {reason(verdict)}"
+        return [f"{few}."]
+    if not verdict.compared:
+        return ["It is the only method that was judged."]
+    if not verdict.certified:
+        most = at_most(verdict[verdict.use].gap)
+        return [f"It has the highest mean, but another method may be better by up to {most} {UNIT}."]
+    same = as_good(verdict)
+    if not same:
+        limit = _no_better(verdict, verdict[verdict.use].gap)
+        return [f"{limit[0].upper()}{limit[1:]}."]
+    are = "is" if len(same) == 1 else "are"
+    gap = max(verdict[name].gap for name in (verdict.use, *same))
+    return [f"{listed(same)} {are} as good: {_no_better(verdict, gap)}."]
 
 
-def _no_better(verdict: Verdict, one: MethodVerdict) -> str:
+def as_good(verdict: Verdict) -> list[str]:
+    """Methods beside the recommended one that may be the best and are certified: no method is better than
+    them by more than the limit of docs/verdict.md."""
+    if not verdict.certified:
+        return []
+    return [e.method for e in verdict.methods if e.certified and e.may_be_best and e.method != verdict.use]
+
+
+def _no_better(verdict: Verdict, gap: float) -> str:
     who = "no method that was judged" if verdict.left_out else "no method"
-    return f"{who} is better" if one.gap <= 0 else f"{who} is better by more than {at_most(one.gap)}"
+    return f"{who} is better" if gap <= 0 else f"{who} is better by more than {at_most(gap)} {UNIT}"
 
 
 def _rest(verdict: Verdict) -> list[str]:
-    """Who else is better than random, and who is not shown to be."""
+    """Who else is better than random, and who is not proven to be."""
     lines = []
-    if verdict.use and (others := [name for name in verdict.better if name != verdict.use]):
-        lines.append(f"Better than random orders, too: {', '.join(others)}.")
-    if verdict.better and (names := verdict.not_shown):
-        are = "is" if len(names) == 1 else "are"
-        lines.append(f"{listed(names)} {are} not shown to be better than random.")
-    if verdict.use and verdict.compared and verdict[verdict.use].gap > 0:
-        size = fixed(verdict[verdict.use].z)
-        lines.append(
-            f"Differences are in standard deviations of random orders; {verdict.use} is {size} above them."
-        )
-    if verdict.compared and verdict.better and len(verdict.may_be_best) > 1:
-        lines.append(f"The best method is among: {', '.join(verdict.may_be_best)}.")
+    named = {verdict.use, *as_good(verdict)}
+    if verdict.use and (others := [name for name in verdict.better if name not in named]):
+        lines.append(f"Better than random, too: {', '.join(others)}.")
+    if verdict.better and verdict.not_proven:
+        lines.append(f"Not proven better: {', '.join(verdict.not_proven)}.")
     return lines
+
+
+def _distance(verdict: Verdict) -> list[str]:
+    """How far the recommended method is above random orders, in the unit of gaps."""
+    if not (verdict.use and verdict.compared):
+        return []
+    return [f"{verdict.use} is {fixed(verdict[verdict.use].z)} {UNIT} above their mean."]
+
+
+def _best(verdict: Verdict) -> list[str]:
+    if not (verdict.compared and verdict.better and len(verdict.may_be_best) > 1):
+        return []
+    return [f"The best method is among: {', '.join(verdict.may_be_best)}."]
 
 
 def _disagree(verdict: Verdict) -> list[str]:

@@ -35,7 +35,7 @@ from heedful.core.document import (
 from heedful.core.numbers import fixed, percent, short
 from heedful.heads.atlas import Atlas
 from heedful.heads.kinds import KINDS, HeadKind
-from heedful.heads.maps import Maps
+from heedful.heads.maps import MapAxis, Maps
 from heedful.heads.top_links import Link, strongest
 from heedful.reports import atlas_image
 from heedful.reports.atlas_layout import layouts
@@ -46,6 +46,18 @@ from heedful.reports.prediction import predictions
 LETTERS = dict(
     zip(KINDS, ("P", "N", "S", "F", "D", ".", "V", "B", "~", "-"), strict=True)  # in the order of KINDS
 )
+LOOKS_AT = {
+    "previous": "the previous word",
+    "next": "the next word",
+    "self": "the word itself",
+    "first": "the first position",
+    "delimiter": "special tokens except the first",
+    "period": "punctuation",
+    "vertical": "one other word",
+    "block": "the same text of a pair",
+    "broad": "many words",
+    "heterogeneous": "none of these",
+}
 LETTER = "One letter per head, explained below; layers and heads count from 0."
 QUOTE = 400  # characters of the text that are repeated
 FEW = 8  # heads per layer up to which pictures are larger
@@ -71,6 +83,7 @@ class Sheet:
     kinds: list[HeadKind]  # layer-major
     mass: Floats | None  # (L, H) on special tokens; None where there are none
     alike: float  # that mass for a head with uniform attention
+    tokens: Maps  # the maps between tokens from which those between words are made
 
     @property
     def name(self) -> str:
@@ -83,7 +96,7 @@ def document(
     """`view`: the one stack that is shown, and its links; by default all stacks, and the links of the first.
     `first` is put in front. A terminal does not need the `numbers` that scripts draw from."""
     sheets, levels = _sheets(atlas, view), packed_levels(atlas) if numbers else []
-    chosen = view or AtlasView("Strongest links between words, mean of all heads", _mean_links(atlas))
+    chosen = view or AtlasView(links_title(), _mean_links(atlas))
     leads = (
         Only("html", (Paragraph(_lead(sheets), "soft"),)),
         Only("terminal", (Paragraph(LETTER, "soft"),)),
@@ -108,6 +121,12 @@ def document(
     )
 
 
+def links_title(how: str = "mean", layer: int | None = None) -> str:
+    """Of the links of many heads together."""
+    where = "all heads" if layer is None else f"the heads of layer {layer}"
+    return f"Strongest links between words, {how} of {where}"
+
+
 def title_of(atlas: Atlas) -> str:
     return f"Attention of {atlas.model.get('name', 'a model')}"
 
@@ -120,6 +139,7 @@ def _sheets(atlas: Atlas, view: AtlasView | None) -> list[Sheet]:
             atlas.kinds(maps.stack),
             atlas.special_mass(maps.stack) if any(maps.keys.special) else None,
             atlas.special_share(maps.stack),
+            (atlas.tokens or atlas).stack(maps.stack),
         )
         for maps in atlas.stacks
         if view is None or maps.stack == view.stack
@@ -156,7 +176,7 @@ def _quoted(text: str) -> str:
 
 def _about(sheet: Sheet) -> str:
     maps = sheet.maps
-    size = f"{maps.layers} × {maps.heads} heads, {len(maps.queries):,} × {len(maps.keys):,} {sheet.unit}s"
+    size = f"{maps.layers} × {maps.heads} heads, {_read(sheet.tokens)}"
     line = f"{sheet.name}{', causal' if maps.causal else ''}: {size}. {_common(sheet)}"
     if sheet.mass is None:
         return line
@@ -164,6 +184,23 @@ def _about(sheet: Sheet) -> str:
         f"{line} Words give {percent(float(sheet.mass.mean()))} of their attention to special tokens, mean "
         f"over heads; uniform attention would give them {percent(sheet.alike)}."
     )
+
+
+def _read(tokens: Maps) -> str:
+    """5 words in 6 tokens and 2 special tokens; for cross-attention, both sides."""
+    if tokens.queries.labels == tokens.keys.labels:
+        return _counted(tokens.keys)
+    return f"from {_counted(tokens.queries)} to {_counted(tokens.keys)}"
+
+
+def _counted(side: MapAxis) -> str:
+    words = {word for word, special in zip(side.words, side.special, strict=True) if not special}
+    special = sum(side.special)
+    count = len(side) - special
+    text = f"{len(words):,} word{'s' * (len(words) != 1)}"
+    if count != len(words):
+        text += f" in {count:,} tokens"
+    return text + (f" and {special} special token{'s' * (special != 1)}" if special else "")
 
 
 def _common(sheet: Sheet) -> str:
@@ -283,9 +320,11 @@ def _kinds(sheets: Sequence[Sheet]) -> Section:
             which = ", ".join(f"{layer}.{head}" for layer, head in heads)
             stack = [Cell(sheet.name.lower(), style="wrap")] if several else []
             first = Cell(name, brief=f"{LETTERS[name]} {name}")
-            rows.append(Row((first, *stack, Cell(str(len(heads))), Cell(special), Cell(which, style="wrap"))))
+            numbers = (Cell(str(len(heads))), Cell(special), Cell(which, style="wrap"))
+            rows.append(Row((first, Cell(LOOKS_AT[name]), *stack, *numbers)))
     columns = (
         Column("kind"),
+        Column("looks at", words=True),
         *([Column("attention", words=True)] if several else []),
         Column("heads"),
         Column("on special tokens"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from heedful.audits.mistakes import Mistake
+from heedful.audits.mistakes import MAX_WORDS, Mistake
 from heedful.audits.result import MAX_ERRORS, Audit
 from heedful.core.charts import Forest, Line
 from heedful.core.document import (
@@ -37,7 +37,7 @@ from heedful.core.numbers import percent, signed
 from heedful.io.labels import SHOWN_LABELS
 from heedful.metrics import sensitivity_warning
 from heedful.metrics.verdict import MethodVerdict
-from heedful.metrics.verdict_sentences import answer, grounds, reason
+from heedful.metrics.verdict_sentences import answer, grounds
 from heedful.reports.audit_tables import (
     apart_section,
     number_sections,
@@ -57,8 +57,9 @@ def document(audit: Audit) -> Document:
     return Document(
         f"{_name(audit)}: which explanation to use",
         nodes(
-            _headline(audit),
+            Headline(audit.verdict.headline),
             Bullets(tuple(_sentences(audit))),
+            _source(audit),
             _chart(audit),
             _mistakes(audit),
             Tabs("More", tuple(_tabs(audit))),
@@ -73,22 +74,15 @@ def _name(audit: Audit) -> str:
 # --- the answer ------------------------------------------------------------------------------------
 
 
-def _headline(audit: Audit) -> Headline:
-    verdict = audit.verdict
+def _source(audit: Audit) -> Paragraph:
+    """Of which model and how many texts."""
     texts = "1 text" if audit.texts == 1 else f"{audit.texts:,} texts"
-    source = (Span(_name(audit), "strong"), f", {texts}")
-    if not verdict.use:
-        return Headline(answer(verdict)[0], source=source)
-    unsure = verdict.compared and not verdict.certified
-    return Headline(f"Use {verdict.use}", "not certified" if unsure else "", source=source)
+    return Paragraph((Span(_name(audit), "strong"), f", {texts}"), "soft")
 
 
 def _sentences(audit: Audit) -> Iterator[str]:
-    """Why, who else, and what was left out."""
+    """Who else, and what was left out; the reasons are under By method."""
     _, *rest = answer(audit.verdict)
-    if audit.verdict.use:
-        why = reason(audit.verdict)
-        yield why[0].upper() + why[1:]
     yield from rest
     yield from filter(None, (_little(audit), *_skipped(audit)))
     if not audit.mistakes:
@@ -146,7 +140,7 @@ def _chart(audit: Audit) -> Figure | None:
     if not lines or audit.verdict.flat:
         return None
     name = "share of texts on which it beat most random orders"
-    chart = Forest(lines, name, "Share of texts won, by method", "high", 0.5, "random")
+    chart = Forest(lines, name, "Share of texts won, by method", "high", 0.5, "random", ends=(0.0, 1.0))
     alone = "Lines: 95 % intervals, each for one method."
     if audit.verdict.looked_always:
         alone = "Lines: 95 % intervals as if the number of texts had been fixed in advance."
@@ -189,9 +183,10 @@ def _mistake(one: Mistake) -> list[Node]:
     )
     most = max((abs(s) for s in one.scores if math.isfinite(s)), default=0.0) or 1.0
     pieces: list[Piece] = []
-    for word, score in zip(one.words, one.scores, strict=True):
+    for place, (word, score) in enumerate(zip(one.words, one.scores, strict=True)):
         text = word.rstrip()
-        pieces.append(Piece(text, score / most if math.isfinite(score) else 0.0, signed(score)))
+        unit = MAX_WORDS * one.row + place  # words of other texts have other numbers
+        pieces.append(Piece(text, score / most if math.isfinite(score) else 0.0, signed(score), unit))
         pieces += [Piece(word[len(text) :])] if text != word else []
     before, after = (Piece("… "),) * one.cut[0], (Piece("…"),) * one.cut[1]
     return [Paragraph(said), UnitMap((*before, *pieces, *after), one.signed, quoted=True)]

@@ -12,10 +12,10 @@ from heedful.core.evidence import Evidence
 from heedful.core.numbers import MISSING, at_most, fixed, percent, short, span
 from heedful.metrics.verdict import MethodVerdict
 
-BETTER, NOT_SHOWN, CIRCULAR = "●", "○", "↻"
+BETTER, NOT_PROVEN, CIRCULAR = "●", "○", "↻"
 HEADS = ("method", "texts won", "orders beaten", "z", "gap", "model inputs")
 LEGEND = (
-    "● better than random orders; ○ not shown to be better. "
+    "● better than random orders; ○ not proven better. "
     "Texts won: texts on which it beat most random orders. "
     "Orders beaten: share of random orders that it beat, mean over texts. "
     "z: distance from random orders, in their standard deviations. Gap: no method is better by more. "
@@ -51,7 +51,7 @@ def verdict_rows(audit: Audit) -> list[tuple[str, ...]]:
 def _verdict_row(one: MethodVerdict) -> tuple[str, ...]:
     gap = MISSING if math.isnan(one.gap) else "0" if one.gap <= 0 else at_most(one.gap)
     return (
-        f"{BETTER if one.better else NOT_SHOWN} {one.method}",
+        f"{BETTER if one.better else NOT_PROVEN} {one.method}",
         f"{one.won:,} of {one.texts:,}",
         percent(one.share),
         fixed(one.z),

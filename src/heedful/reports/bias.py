@@ -16,7 +16,7 @@ from heedful.core.document import (
     nodes,
     text_table,
 )
-from heedful.core.numbers import fixed, fixed_signed, span
+from heedful.core.numbers import fixed, fixed_signed, p_value, span, with_interval
 from heedful.heads.roles.pronoun_bias import Bias, HeadBias, MeanBias
 from heedful.reports.notes import note_lines
 
@@ -94,12 +94,12 @@ def _numbers(found: Bias) -> Fold:
 
 
 def _row(head: HeadBias) -> tuple[str, ...]:
-    p = fixed(head.pronoun.p, 4)
+    p = p_value(head.pronoun.p)
     return fixed(head.mass, 3), fixed(head.share, 3), _effect(head.pronoun), p, _effect(head.roles)
 
 
 def _effect(mean: MeanBias) -> str:
-    return f"{fixed_signed(mean.value)} ({span(*mean.interval, fixed_signed)})"
+    return with_interval(mean.value, *mean.interval, fixed_signed)
 
 
 def _made(found: Bias) -> Fold:

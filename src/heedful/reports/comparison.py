@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from heedful.comparisons.result import Comparison, ranked_unit
@@ -18,23 +19,24 @@ from heedful.core.document import (
     Node,
     Only,
     Paragraph,
-    Section,
     Span,
     Tab,
     Tabs,
     nodes,
 )
+from heedful.core.numbers import short
 from heedful.core.phrases import left_out
 from heedful.reports import comparison_parts as parts
 from heedful.reports import first_screen
 from heedful.reports.columns import columns
-from heedful.reports.comparison_summary import after_written, explained, notes
+from heedful.reports.comparison_summary import after_written, explained_number, notes
+from heedful.reports.contradictions import REMOVED, first_contradictions
 from heedful.reports.prediction import predictions
-from heedful.reports.text_map import text_map
+from heedful.reports.tested_methods import none_passed, ordered, removal
+from heedful.reports.text_map import effect_map, plain_map, text_map
 from heedful.reports.word_table import word_table
 
 INTERRUPTED = "interrupted"
-SHOWN_CONTRADICTIONS = 1
 TERMINAL_WORDS = 10
 OTHERS = 4  # further labels beside the prediction
 
@@ -45,13 +47,14 @@ def document(comparison: Comparison) -> Document:
     if not comparison.attributions:
         return Document(title, nodes(headline(comparison), *parts.remarks(comparison)))
     table = word_table(comparison, TERMINAL_WORDS, few=True)
+    shown = [table] if len(table.columns) > 1 else []
     saving = Island("saving", _numbers(comparison))
     return Document(
         title,
         nodes(
             headline(comparison),
             first(comparison),
-            Only("terminal", nodes(table, Paragraph(_scale(comparison), "soft"))),
+            Only("terminal", nodes(shown, Paragraph(_scale(comparison), "soft"))),
             Tabs("More", tabs(comparison)),
             saving,
         ),
@@ -70,13 +73,12 @@ def headline(comparison: Comparison) -> Headline:
     return Headline(label, value, share, source, tuple(rest))
 
 
-def first(comparison: Comparison, ask: str = first_screen.ASK_FOR_AUDIT) -> tuple[Node, ...]:
-    """The first screen below the prediction; `ask` is said where no audit recommends a method."""
-    sentences = [first_screen.why(comparison)]
-    shading = first_screen.ordered(comparison)[0]
-    against = first_screen.contradictions(comparison, [shading])[:SHOWN_CONTRADICTIONS]
-    sentences += map(str, against)
-    sentences += [first_screen.little(comparison), first_screen.better_than_random(comparison)]
+def first(comparison: Comparison, ask: str = "") -> tuple[Node, ...]:
+    """The first screen below the prediction; `ask` is said where no audit recommends a method, by default
+    what to type where the explanation was made."""
+    sentences = [first_screen.why(comparison), *first_contradictions(comparison)]
+    sentences += [first_screen.little(comparison), first_screen.none_better(comparison)]
+    sentences.append(first_screen.better_than_random(comparison))
     text_notes = [note for who, note in notes(comparison) if who == "text"]
     cut = {method: why for method, why in comparison.skipped.items() if INTERRUPTED in why}
     text_notes += [f"{method} not run: {why}." for method, why in cut.items()]
@@ -90,11 +92,12 @@ def first(comparison: Comparison, ask: str = first_screen.ASK_FOR_AUDIT) -> tupl
 
 
 def shaded(comparison: Comparison) -> Choice:
-    """The text by each method; the one that beat most random orders first."""
+    """The text by each method, the one that beat most random orders first; where none passed, by the measured
+    effects."""
     cols = {col.method: col for col in columns(comparison)}
     standing = {one.method: one for one in standings(comparison.evidence)}
-    options = []
-    for method in first_screen.ordered(comparison):
+    options = [_without_method(comparison)] if none_passed(comparison) else []
+    for method in ordered(comparison):
         one = standing.get(method)
         note = f"beat {one.beat} of {one.draws}" if one else "control" if method == CONTROL else ""
         col = cols[method]
@@ -103,18 +106,32 @@ def shaded(comparison: Comparison) -> Choice:
     return Choice("Shaded by", tuple(options))
 
 
+def _without_method(comparison: Comparison) -> Tab:
+    """The text where no method may shade it."""
+    text, measured = str(comparison.x.raw), removal(comparison)
+    if measured is None:
+        return Tab("nothing", (plain_map(text),), "no method passed")
+    how = REMOVED.get(measured.operator, "removing")
+    drawn = effect_map(measured, columns(comparison)[0].words, text)
+    note = f"by {how} each {ranked_unit(comparison)}"
+    return Tab("measured effect", (drawn, Only("html", (Legend(signed=True, unsigned=False),))), note)
+
+
 def _scale(comparison: Comparison) -> str:
-    """What the numbers are."""
+    """Which words are shown, and what the numbers are."""
     unit = ranked_unit(comparison)
     count = len(comparison.x.units(unit))
-    of = f"{TERMINAL_WORDS} of {count} {unit}s. " if count > TERMINAL_WORDS else ""
-    return f"{of}Explained: {explained(comparison)}."
+    chosen = "by highest scores" if removal(comparison) is None else "by measured effect"
+    of = f"{TERMINAL_WORDS} of {count} {unit}s, {chosen}. " if count > TERMINAL_WORDS else ""
+    output = comparison.attributions[0].output
+    value = "" if math.isnan(output) else f" ({short(output, 4)})"
+    return f"{of}Explained: {explained_number(comparison)}{value}."
 
 
 def tabs(comparison: Comparison) -> tuple[Tab, ...]:
     """Only those that have something to show."""
     made: Sequence[tuple[str, tuple[Node, ...]]] = (
-        ("Words", words(comparison)),
+        ("Words", parts.words(comparison)),
         ("Evidence", (*parts.evidence(comparison), *parts.agreement(comparison))),
         ("Attention", parts.attention(comparison)),
         ("Features", parts.features(comparison)),
@@ -123,18 +140,7 @@ def tabs(comparison: Comparison) -> tuple[Tab, ...]:
     return tuple(Tab(title, inside) for title, inside in made if inside)
 
 
-def words(comparison: Comparison) -> tuple[Node, ...]:
-    """One table: what was measured, what each method claims; then the text by every method at once."""
-    return nodes(
-        Section(
-            "Claimed and measured",
-            (word_table(comparison), parts.how_to_read(comparison), *parts.contradicted(comparison)),
-            parts.words_lead(comparison),
-            "words",
-        ),
-        parts.written(comparison),
-        parts.side_by_side(comparison),
-    )
+words = parts.words  # the live page shows this tab alone
 
 
 def _numbers(comparison: Comparison) -> dict[str, object]:

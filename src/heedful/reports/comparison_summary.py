@@ -37,7 +37,13 @@ def after_written(comparison: Comparison) -> str:
 
 def explained(comparison: Comparison) -> str:
     """Which number the scores explain, with its value."""
-    target, output = comparison.target, comparison.attributions[0].output
+    what, output = explained_number(comparison), comparison.attributions[0].output
+    return what if math.isnan(output) else f"{what}, which is {short(output, 4)}"
+
+
+def explained_number(comparison: Comparison) -> str:
+    """Which number the scores explain."""
+    target = comparison.target
     label = quote(target.label or f"{target.kind} {target.index}")
     number = "score" if comparison.model.get("kind") == "function" else "logit"
     what = {
@@ -49,7 +55,7 @@ def explained(comparison: Comparison) -> str:
     }.get(target.kind, label)
     if target.contrasted:
         what += f" minus that of {quote(target.contrast_label or str(target.contrast))}"
-    return what if math.isnan(output) else f"{what}, which is {short(output, 4)}"
+    return what
 
 
 def pointed(comparison: Comparison) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from heedful.core.document import (
     Bullets,
@@ -21,7 +22,7 @@ from heedful.core.document import (
     nodes,
     text_table,
 )
-from heedful.core.numbers import fixed, short, signed, span, with_interval
+from heedful.core.numbers import fixed, p_value, short, signed, with_interval
 from heedful.features.interpretation.results import Interpretation, together
 from heedful.features.interpretation.scores import AgreementScore
 from heedful.features.reading.results import FeaturePages, Page
@@ -141,57 +142,75 @@ def interpretations(found: Sequence[Interpretation], rates: Mapping[int, float])
 def overview(
     found: Sequence[tuple[Interpretation | None, float, Page | None]], linked: Sequence[int] | set[int]
 ) -> Section:
-    """One row per feature: name, explanation, scores with a control, effect on the loss."""
-    effects = any(page is not None for *_, page in found)
-    columns = [
+    """One row per feature: its explanation, the score that decides, and the control. The rest is folded."""
+    columns = (
         Column("feature"),
         Column("said to fire on", words=True),
         Column("fires on", "of tokens", "fires on"),
         Column("balanced accuracy", "0.5 is chance", "accuracy"),
-        Column("Pearson r", brief="Pearson"),
-        Column("p"),
+        Column("p", "of the accuracy", "p"),
         Column("accuracy, control", "explanation of another feature", "control"),
-    ]
-    if effects:
-        columns += [
-            Column("largest activation"),
-            Column("loss without it", "control: another active feature", "loss without it (control)"),
-        ]
-    rows = [
-        Row((*_said(each, rate, linked, page), *(_effect(page) if effects else ())))
-        for each, rate, page in found
-    ]
-    lead = "Explanations are scored on texts they were not made from, with 95 % intervals."
-    table = Table("All features", tuple(columns), tuple(rows), style="overview")
-    return Section("All features", (table,), lead, "overview")
+    )
+    rows = tuple(Row(_said(each, rate, linked, page)) for each, rate, page in found)
+    lead = (
+        "Explanations are scored on texts they were not made from, with 95 % intervals. An explanation "
+        f"counts as better than chance if the p of its balanced accuracy is {ALPHA:g} or less."
+    )
+    table = Table("All features", columns, rows, style="overview")
+    return Section("All features", nodes(table, _more_numbers(found, linked)), lead, "overview")
+
+
+def _first(said: Interpretation | None, linked: Sequence[int] | set[int], page: Page | None) -> Cell:
+    """The number of the feature."""
+    number = said.feature if said is not None else page.feature if page is not None else -1
+    return Cell(str(number), link=f"feature-{number}" if number in linked else "")
 
 
 def _said(
     said: Interpretation | None, rate: float, linked: Sequence[int] | set[int], page: Page | None
 ) -> tuple[Cell, ...]:
-    number = said.feature if said is not None else page.feature if page is not None else -1
-    link = f"feature-{number}" if number in linked else ""
-    first = Cell(str(number), link=link)
-    fires = Cell(f"{100 * rate:.3g} %", value=rate)
+    first, fires = _first(said, linked, page), Cell(f"{short(100 * rate)} %", value=rate)
     if said is None or said.scores is None:
         reason = "; ".join(said.notes) if said is not None else "–"
-        return (first, Cell(reason, style="wrap"), fires, *[Cell("–")] * 4)
+        return (first, Cell(reason, style="wrap"), fires, *[Cell("–")] * 3)
     control = said.controls.get("shuffled")
     return (
         first,
         Cell(said.explanation.text, style="wrap"),
         fires,
         scored(said.scores.detection),
-        scored(said.scores.pearson),
-        Cell(fixed(said.scores.pearson.p, 3)),
+        _p(said.scores.detection),
         scored(control.detection) if control else Cell("–"),
     )
 
 
+def _more_numbers(
+    found: Sequence[tuple[Interpretation | None, float, Page | None]], linked: Sequence[int] | set[int]
+) -> Fold:
+    """Another score, which does not decide, and what the feature does."""
+    effects = any(page is not None for *_, page in found)
+    columns = [Column("feature"), Column("Pearson r"), Column("p", "of Pearson r")]
+    if effects:
+        columns += [
+            Column("largest activation"),
+            Column("loss without it", "control: another active feature", "loss without it (control)"),
+        ]
+    rows = []
+    for said, _, page in found:
+        score = said.scores.pearson if said is not None and said.scores is not None else None
+        cells = (scored(score), _p(score)) if score else (Cell("–"), Cell("–"))
+        rows.append(Row((_first(said, linked, page), *cells, *(_effect(page) if effects else ()))))
+    table = Table("More numbers of all features", tuple(columns), tuple(rows), style="overview")
+    return Fold("More numbers of all features", (table,))
+
+
+def _p(score: AgreementScore) -> Cell:
+    return Cell(p_value(score.p), value=score.p)
+
+
 def scored(score: AgreementScore) -> Cell:
     """With its interval, which a terminal has no room for."""
-    ends = span(score.low, score.high)
-    return Cell(short(score.value), "" if ends == "–" else ends, brief=fixed(score.value), value=score.value)
+    return replace(one_feature.scored(score), brief=fixed(score.value))
 
 
 def _effect(page: Page | None) -> tuple[Cell, Cell]:

@@ -10,137 +10,106 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from heedful.comparisons.result import Comparison, ranked_unit
-from heedful.comparisons.single_text import ALPHA, MethodStanding, draws_needed, standings
-from heedful.core.defaults import CONTROL
+from heedful.comparisons.single_text import draws_needed, standings
 from heedful.core.internals import Removal
-from heedful.core.numbers import fixed_signed
 from heedful.core.phrases import listed
 from heedful.metrics import sensitivity_warning
 from heedful.reports.columns import ScoreColumn, columns
+from heedful.reports.comparison_summary import quote
+from heedful.reports.contradictions import REMOVED, STRONG, contradicts, effect_text
+from heedful.reports.tested_methods import largest_effect, none_passed, passed, removal, tested
 from heedful.reports.word_labels import numbered
 
 NAMED_WORDS = 3  # words in the sentence
 CANDIDATES = 5  # strongest words of a method, of which those with the largest measured effect are named
-STRONG = 0.25  # share of a method's strongest word from which on a claim is looked at
-SMALL = 0.02  # share of the largest measured effect below which a sign means nothing
-PREFERRED = ("occlusion", "lime", "integrated-gradients", "grad-x-input")  # where nothing was measured
-REMOVED = {  # operator -> what was done
-    "delete": "deleting",
-    "mask": "masking",
-    "swap": "replacing",
-    "unk": "replacing",
-    "pad": "hiding",
-    "mean": "averaging out",
-}
 ASK_FOR_AUDIT = "Which method to use: heedful audit on 50 texts or more, or pass --audit RUN."
-SHORT = 5  # words up to which random orders often do as well as the best
-
-
-@dataclass(frozen=True)
-class Contradiction:
-    """A claim about a word, and the effect of really removing it, with the other sign."""
-
-    word: str
-    method: str
-    claimed: str
-    measured: str
-    how: str  # "deleting"
-    size: float
-
-    def __str__(self) -> str:
-        return f"“{self.word}”: {self.method} claims {self.claimed}, but {self.how} it gives {self.measured}."
-
-
-def tested(methods: Sequence[MethodStanding]) -> bool:
-    return bool(methods) and not math.isnan(methods[0].p)
-
-
-def passed(comparison: Comparison) -> list[MethodStanding]:
-    """Methods that are better than random orders on this text, as they are offered; where there are too few
-    orders for a test, those that beat all of them."""
-    methods, order = standings(comparison.evidence), ordered(comparison)
-    good = [one for one in methods if (one.p <= ALPHA if tested(methods) else one.beat == one.draws)]
-    return sorted(good, key=lambda one: order.index(one.method) if one.method in order else len(order))
-
-
-def ordered(comparison: Comparison) -> list[str]:
-    """Methods as they are offered: the recommended one, then by random orders beaten, then the fewest model
-    inputs; the control last."""
-    beat = {one.method: one.beat for one in standings(comparison.evidence)}
-    use = recommended(comparison)
-
-    def key(method: str) -> tuple[bool, bool, int, int, int]:
-        place = PREFERRED.index(method) if method in PREFERRED else len(PREFERRED)
-        cost = comparison[method].cost
-        inputs = cost.forwards + cost.backwards
-        return method == CONTROL, method != use, -beat.get(method, -1), inputs if beat else place, place
-
-    return sorted(comparison, key=key)
-
-
-def recommended(comparison: Comparison) -> str:
-    """By the audit that was given; "" where none was."""
-    return str((comparison.settings.get("audit") or {}).get("use") or "")
-
-
-def removal(comparison: Comparison) -> Removal | None:
-    """The measured effects: by the operator of the evidence, else by the one that measured most words."""
-    known = [r for r in comparison.internals.removals if any(map(math.isfinite, r.leave_one_out))]
-    used = {e.operator for e in comparison.evidence}
-    return max(
-        known,
-        key=lambda r: (r.operator in used, sum(map(math.isfinite, r.leave_one_out))),
-        default=None,
-    )
+ASK_FOR_AUDIT_IN_PYTHON = "Which method to use: heedful.audit on 50 texts or more, or pass audit=RUN."
+SHORT = 5  # words up to which there are few orders
+LONG_LABEL = 30  # characters; a longer label is called "it"
 
 
 def why(comparison: Comparison) -> str:
-    """Which words decide, by the methods that passed, with their measured effects."""
+    """Which words speak for and against the target, with their measured effects."""
     measured = removal(comparison)
     if not comparison.evidence:
         none = "No evidence was measured, so no words are named: the colours show what one method claims."
         return _effects(comparison, measured) or none
-    good = {one.method for one in passed(comparison)}
-    cols = [col for col in columns(comparison) if col.method in good]
+    good = passed(comparison)
+    cols = [col for col in columns(comparison) if col.method in {one.method for one in good}]
     if not cols:
-        return _without_methods(comparison, measured)
+        return _effects(comparison, measured)
     labels = numbered([word.text for word in cols[0].words])
     counts = Counter(i for col in cols for i in _strongest(col))
     named = sorted(i for i, count in counts.items() if 2 * count >= len(cols))
     known = [] if measured is None else [i for i in named if math.isfinite(measured.leave_one_out[i])]
     if measured is None or not known:
-        first = _strongest(cols[0])[:NAMED_WORDS]
-        words = listed([f"“{labels[i]}”" for i in first])
+        words = listed([f"“{labels[i]}”" for i in _strongest(cols[0])[:NAMED_WORDS]])
         return f"{words} matter most, says {cols[0].method}; the effect of each alone was not measured."
-    return _measured(cols, known, labels, measured, effect_unit(comparison))
+    words_agreed = _agreed(cols, known, measured)
+    if not words_agreed:
+        return "The methods name words, but removing one of them alone does not change the output that way."
+    how = f"{REMOVED.get(measured.operator, 'removing')} {'each' if len(words_agreed) > 1 else 'it'}"
+    better = "better than random" if tested(good) else "that beat all random orders"
+    told = for_and_against(comparison, labels, measured, words_agreed)
+    return f"{told} Named by methods {better}, measured by {how} ({effect_unit(comparison)})."
 
 
-def _without_methods(comparison: Comparison, measured: Removal | None) -> str:
-    """The measured effects, and that no method passed."""
-    none = "No method is better than random orders on this text"
+def for_and_against(
+    comparison: Comparison, labels: Sequence[str], measured: Removal, words: Sequence[int]
+) -> str:
+    """For “positive”: “great” (+0.54). Against it: “bad” (−0.64)."""
+    target, effects = comparison.target, measured.leave_one_out
+    label = target.label or f"{target.kind} {target.index}"
+    name = quote(label) if len(label) <= LONG_LABEL else "it"
+    if target.contrasted and name != "it":
+        name += f" rather than {quote(target.contrast_label or str(target.contrast))}"
+    sides = ("Raise", "Lower") if target.kind == "regression" else ("For", "Against")
+    parts: list[str] = []
+    for side, sign in zip(sides, (1, -1), strict=True):
+        names = [f"“{labels[i]}” ({effect_text(effects[i])})" for i in words if sign * effects[i] > 0]
+        if names:
+            parts.append(f"{side} {'it' if parts else name}: {', '.join(names)}.")
+    return " ".join(parts)
+
+
+def none_better(comparison: Comparison) -> str:
+    """Where no method passed: that it is so, and what it means."""
+    if not none_passed(comparison):
+        return ""
     unit = ranked_unit(comparison)
     count = len(comparison.x.units(unit))
-    if count <= SHORT:
-        none += f": with {count} {unit}s, random orders often do as well"
-    return f"{_effects(comparison, measured)} {none}.".strip()
+    if count == 1:
+        return f"One {unit} has no orders to compare, so no method can be tested on this text."
+    if not tested(standings(comparison.evidence)):
+        return ""
+    few = f"It has only {count} {unit}s, so there are few orders to compare. " if count <= SHORT else ""
+    more = "Use a longer text, or heedful audit on many texts."
+    return f"No method is proven better than random orders on this text. {few}{more}"
 
 
 def _effects(comparison: Comparison, measured: Removal | None) -> str:
-    """Measured effects are facts, whatever the methods say; "" where not every word was removed."""
-    if measured is None or not all(map(math.isfinite, measured.leave_one_out)):
-        return ""
+    """Measured effects are facts, whatever the methods say. "" where few words were removed and a method
+    shades the text."""
+    none = none_passed(comparison)
+    if measured is None:
+        return "The text is not shaded: the effect of single words was not measured." if none else ""
     effects, unit = measured.leave_one_out, ranked_unit(comparison)
-    if not any(effects):
-        return f"Removing one {unit} at a time does not change the answer."
+    known = [i for i, value in enumerate(effects) if math.isfinite(value)]
+    if len(known) < len(effects) and not none:
+        return ""
+    top = largest_effect(measured)
+    if not top:
+        return f"Removing one {unit} at a time does not change the output."
     labels = numbered([word.text for word in columns(comparison)[0].words])
-    order = sorted(range(len(effects)), key=lambda i: -abs(effects[i]))[:NAMED_WORDS]
-    order = [i for i in order if abs(effects[i]) >= STRONG * abs(effects[order[0]])]
-    names = listed([f"“{labels[i]}” ({fixed_signed(effects[i], 2)})" for i in order])
-    how = REMOVED.get(measured.operator, "removing").capitalize()
-    return f"{how} one {unit} at a time, {names} change{'s' * (len(order) == 1)} the answer most."
+    order = sorted(known, key=lambda i: -abs(effects[i]))[:NAMED_WORDS]
+    order = [i for i in order if abs(effects[i]) >= STRONG * top]
+    how = f"{REMOVED.get(measured.operator, 'removing')} {f'each {unit}' if len(effects) > 1 else 'it'}"
+    some = f" of {len(known)} of {len(effects)} {unit}s" if len(known) < len(effects) else ""
+    shaded = f"; the text is shaded by these effects{some}" if none and len(effects) > 1 else ""
+    told = for_and_against(comparison, labels, measured, order)
+    return f"{told} Measured by {how} ({effect_unit(comparison)}){shaded}."
 
 
 def _strongest(col: ScoreColumn) -> list[int]:
@@ -149,65 +118,29 @@ def _strongest(col: ScoreColumn) -> list[int]:
     return [i for i in order if abs(col.share(col.words[i])) >= STRONG]
 
 
-def _measured(
-    cols: Sequence[ScoreColumn], named: Sequence[int], labels: Sequence[str], measured: Removal, unit: str
-) -> str:
+def _agreed(cols: Sequence[ScoreColumn], named: Sequence[int], measured: Removal) -> list[int]:
     """Words whose effect has the sign that most of the methods claim, the largest effect first."""
-    effects = measured.leave_one_out
-    top = max(abs(v) for v in effects if math.isfinite(v))
+    effects, top = measured.leave_one_out, largest_effect(measured)
 
     def contradicted(i: int) -> bool:
         signed = [col for col in cols if col.item.signed]
-        wrong = sum(_contradicts(col, i, effects[i], top) for col in signed)
+        wrong = sum(contradicts(col, i, effects[i], top) for col in signed)
         return 2 * wrong > len(signed)
 
-    agree = sorted((i for i in named if not contradicted(i)), key=lambda i: -abs(effects[i]))[:NAMED_WORDS]
-    agree = [i for i in agree if abs(effects[i]) >= STRONG * abs(effects[agree[0]])]
-    if not agree or not top:
-        return "The methods name words, but removing any of them alone does not change the output that way."
-    names = listed([f"“{labels[i]}” ({fixed_signed(effects[i], 2)})" for i in agree])
-    how = REMOVED.get(measured.operator, f"removing ({measured.operator})")
-    one = len(agree) == 1
-    return f"{names} decide{'s' * one} it, measured by {how} {'it' if one else 'each of them'} ({unit})."
-
-
-def _contradicts(col: ScoreColumn, i: int, effect: float, top: float) -> bool:
-    """The method has a sign, and the measured effect has the other."""
-    score = col.words[i].score
-    known = col.item.signed and math.isfinite(effect) and math.isfinite(score)
-    return known and score * effect < 0 and abs(effect) >= SMALL * top
-
-
-def contradictions(comparison: Comparison, methods: Sequence[str] | None = None) -> list[Contradiction]:
-    """Strong claims of which the measured effect has the other sign, the strongest first."""
-    measured = removal(comparison)
-    if measured is None:
-        return []
-    effects = measured.leave_one_out
-    top = max(abs(v) for v in effects if math.isfinite(v))
-    found = []
-    for col in columns(comparison):
-        if col.method == CONTROL or (methods is not None and col.method not in methods):
-            continue
-        labels = numbered([word.text for word in col.words])
-        for i, word in enumerate(col.words):
-            size = abs(col.share(word))
-            if size >= STRONG and not col.unsure(word) and _contradicts(col, i, effects[i], top):
-                claimed = f"{col.sign(word)}{col.number(word)}{col.unit}"
-                how, shown = REMOVED.get(measured.operator, "removing"), fixed_signed(effects[i], 2)
-                found.append(Contradiction(labels[i], col.method, claimed, shown, how, size))
-    return sorted(found, key=lambda each: -each.size)
+    agree = [i for i in named if effects[i] and not contradicted(i)]
+    agree = sorted(agree, key=lambda i: -abs(effects[i]))[:NAMED_WORDS]
+    return [i for i in agree if abs(effects[i]) >= STRONG * abs(effects[agree[0]])]
 
 
 def better_than_random(comparison: Comparison) -> str:
     """Which methods beat random orders on this text, and which did not."""
     methods = standings(comparison.evidence)
-    if not methods:
+    if not methods or len(comparison.x.units(ranked_unit(comparison))) == 1:
         return ""
     draws, good = methods[0].draws, passed(comparison)
     rest = [one for one in methods if one not in good]
     if tested(methods) and not good:
-        return f"Tested against {draws} random orders: {', '.join(one.method for one in methods)}."
+        return f"Tested against {draws} random orders: {', '.join(one.method for one in rest)}."
     if tested(methods):
         names = ", ".join(
             f"{one.method} (beat {one.beat} of {draws} random orders)" if not place else one.method
@@ -219,15 +152,24 @@ def better_than_random(comparison: Comparison) -> str:
     less = ", ".join(f"{one.method} ({one.beat})" for one in rest)
     lines = [f"Beat all {draws} random orders here: {names or 'no method'}."]
     lines += [f"Beat fewer: {less}."] if less else []
-    lines.append(f"For a test of {len(methods)} methods, add --draws {draws_needed(len(methods))}.")
+    needed = draws_needed(len(methods))
+    add = f"--draws {needed}" if typed(comparison) else f"draws={needed}"
+    count = f"{len(methods)} methods" if len(methods) > 1 else "one method"
+    lines.append(f"For a test of {count}, add {add}.")
     return " ".join(lines)
 
 
-def which_to_use(comparison: Comparison, ask: str = ASK_FOR_AUDIT) -> str:
-    """The recommendation of the audit that was given, or how to get one."""
+def typed(comparison: Comparison) -> bool:
+    """It was made on the command line; else in Python, where options are parameters."""
+    return "command" in comparison.settings
+
+
+def which_to_use(comparison: Comparison, ask: str = "") -> str:
+    """The recommendation of the audit that was given, or how to get one: `ask`, by default for the surface on
+    which the explanation was made."""
     audit = comparison.settings.get("audit")
     if not audit:
-        return ask
+        return ask or (ASK_FOR_AUDIT if typed(comparison) else ASK_FOR_AUDIT_IN_PYTHON)
     return f"{audit['sentence']} (audit {audit['run']})"
 
 
@@ -235,7 +177,7 @@ def effect_unit(comparison: Comparison) -> str:
     """What a measured effect is a change of."""
     kinds = {"sequence": "log-probability", "regression": "output"}
     function = comparison.model.get("kind") == "function"
-    return f"change of the {'score' if function else kinds.get(comparison.target.kind, 'logit')}"
+    return f"{'score' if function else kinds.get(comparison.target.kind, 'logit')} change"
 
 
 def little(comparison: Comparison) -> str:

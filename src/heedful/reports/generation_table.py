@@ -1,4 +1,4 @@
-"""What a model wrote, token by token, with the words each method puts first.
+"""What a model wrote: the words of the prompt that mattered most, then each token with its strongest words.
 
                      text's share
     token     p      of tokens     lime                                 random (control)
@@ -10,12 +10,18 @@ already written. The percentage is the method's input dependence (heedful.compar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from heedful.comparisons.result import Comparison, share_by_count
-from heedful.core.document import Cell, Column, Document, Paragraph, Row, Table, nodes
+from heedful.core.defaults import CONTROL
+from heedful.core.document import Bullets, Cell, Column, Document, Paragraph, Row, Table, nodes
 from heedful.core.numbers import percent
+from heedful.core.phrases import listed
 from heedful.reports import columns as methods
+from heedful.reports.word_labels import numbered
 
 TOP_WORDS = 3  # words shown per method
 
@@ -35,16 +41,52 @@ def document(found: Sequence[Comparison]) -> Document:
     legend = f"The {TOP_WORDS} strongest words of each method, the strongest first. {LEGEND}"
     return Document(
         "Why each token was written",
-        nodes(table, Paragraph(legend, "soft"), Paragraph(SHARES, "soft") if shares else None),
+        nodes(
+            Bullets(tuple(filter(None, (_mattered(found, at) for at in range(len(names)))))),
+            table,
+            Paragraph(legend, "soft"),
+            Paragraph(SHARES, "soft") if shares else None,
+        ),
     )
+
+
+def _mattered(found: Sequence[Comparison], at: int) -> str:
+    """The words of the prompt with the largest share of one method's scores, mean over the tokens."""
+    each = [_prompt_shares(comparison, methods.columns(comparison)[at]) for comparison in found]
+    known = [shares for shares in each if shares]
+    if not known:
+        return ""
+    texts = known[0][0]
+    # a written token may join the last word of the prompt: such a token has other words
+    means = np.mean([shares for words, shares in known if words == texts], axis=0)
+    order = [place for place in np.argsort(-means, kind="stable") if means[place] > 0][:TOP_WORDS]
+    if not order:
+        return ""
+    shares = [percent(float(means[place])) + ("" if n else " of its scores") for n, place in enumerate(order)]
+    words = listed([f"“{texts[place]}” ({share})" for place, share in zip(order, shares, strict=True)])
+    col = methods.columns(found[0])[at]
+    if col.method == CONTROL:
+        return f"Control: random scores would name {words}."
+    return f"By {col.label}, the words of the prompt that mattered most are {words}."
+
+
+def _prompt_shares(comparison: Comparison, col: methods.ScoreColumn) -> tuple[list[str], list[float]] | None:
+    """Words of the prompt, and the share of each in all scores of this token, signs aside."""
+    pairs = methods.every_word(comparison, col)
+    total = sum(abs(word.score) for word, _ in pairs if math.isfinite(word.score))
+    own = [word for word, written in pairs if not written]
+    if not total or not own:
+        return None
+    shares = [abs(word.score) / total if math.isfinite(word.score) else 0.0 for word in own]
+    return numbered([word.text for word in own]), shares
 
 
 LEGEND = "▲ towards the token  ▼ away from it  △ ▽ the sign is unsure  no mark: the method has no sign"
 
 
 SHARES = (
-    "41 % text: that much of the method's scores (signs aside) lies on the text, the rest on what was "
-    "already written (‹ › marks its words). The text's share of tokens is what equal scores would give."
+    "41 % text: 41 % of the method's scores (signs aside) are on the prompt. The rest is on words already "
+    "written (marked ‹ ›). The text's share of tokens is what equal scores would give."
 )
 
 
@@ -53,8 +95,8 @@ def _probability(comparison: Comparison) -> str:
     shares = [float(share) for label, share in comparison.model["prediction"]]
     for label, share in comparison.model["prediction"]:
         if label == comparison.target.label:
-            return f"{100 * share:.0f} %"
-    return f"< {100 * min(shares):.0f} %" if shares else ""
+            return percent(share)
+    return f"< {percent(min(shares))}" if shares else ""
 
 
 def _first_words(comparison: Comparison, col: methods.ScoreColumn) -> str:

@@ -25,8 +25,9 @@ from heedful.reports import html_frame
 from heedful.reports.charts.draw import svg
 from heedful.reports.html_parts import esc
 from heedful.reports.shading import FAILED, HOLDS, hue, inline_style, level
+from heedful.reports.text_columns import is_text
 
-WIDE = 8  # columns that fit an upright sheet of paper
+WIDE = 10  # columns that fit an upright sheet of paper
 _WORDS = ' class="words"'  # columns of text start at the left
 DATA_NAMES = ("layer", "head", "stack")  # attributes data-NAME that a document may set
 
@@ -253,9 +254,10 @@ class HtmlRenderer:
 
     @draw.register
     def _(self, node: doc.Table, size: int) -> str:
-        heads = "".join(map(_head, node.columns))
-        rows = "".join(self._row(row, node.columns) for row in node.rows)
-        wide = " wide" if len(node.columns) > WIDE else ""
+        words = [is_text(node, place) for place in range(len(node.columns))]
+        heads = "".join(map(_head, node.columns, words))
+        rows = "".join(self._row(row, words) for row in node.rows)
+        wide = " wide" if sum(column.shown for column in node.columns) > WIDE else ""
         kind = f"{esc(node.style)}{' sortable' if node.sortable else ''}".strip()
         switches = self._switches(node.columns) if node.switches else ""
         table = (
@@ -275,13 +277,12 @@ class HtmlRenderer:
             )
         return '<span class="columns">Columns:</span>' + "".join(drawn)
 
-    def _row(self, row: doc.Row, columns: Sequence[doc.Column]) -> str:
+    def _row(self, row: doc.Row, words: Sequence[bool]) -> str:
         first, *others = row.cells
         unit = f' data-w="{row.unit}"' if row.unit >= 0 else ""
         kind = f' class="{esc(row.kind)}"' if row.kind else ""
         head = f'<th scope="row">{self._inside(first)}</th>'
-        words = [column.words for column in columns[1 : len(row.cells)]]
-        cells = "".join(self._cell(*pair) for pair in zip(others, words, strict=True))
+        cells = "".join(map(self._cell, others, words[1:]))
         return f"<tr{unit}{kind}>{head}{cells}</tr>"
 
     def _cell(self, cell: doc.Cell, words: bool) -> str:
@@ -306,10 +307,10 @@ def columns_named(columns: Sequence[doc.Column], title: str) -> int:
     return sum(column.title == title for column in columns)
 
 
-def _head(column: doc.Column) -> str:
+def _head(column: doc.Column, words: bool) -> str:
     name = esc(column.title) or '<span class="unseen">name</span>'
     note = f"<small>{esc(column.note)}</small>" if column.note else ""
-    return f'<th scope="col"{_WORDS if column.words else ""}>{name}{note}</th>'
+    return f'<th scope="col"{_WORDS if words else ""}>{name}{note}</th>'
 
 
 def _data(given: doc.Data) -> str:

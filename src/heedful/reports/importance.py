@@ -21,7 +21,7 @@ from heedful.core.document import (
     Table,
     nodes,
 )
-from heedful.core.numbers import fixed, fixed_signed, span
+from heedful.core.numbers import fixed, fixed_signed, p_value, span
 from heedful.core.phrases import listed
 from heedful.heads.ablation.importance_results import Importance, Unit
 from heedful.reports.notes import note_lines
@@ -128,7 +128,7 @@ def _row(unit: Unit, found: Importance, others: Sequence[str]) -> Row:
         (
             Cell(unit.name),
             Cell(fixed_signed(drop.value, 4), ends, value=drop.value, style=STYLES[effect]),
-            Cell(fixed(drop.p, 3), value=drop.p),
+            Cell(p_value(drop.p), value=drop.p),
             *more,
             slope,
             Cell(EFFECTS[effect]),

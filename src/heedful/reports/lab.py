@@ -1,4 +1,4 @@
-"""A lab as a document: its claims, then everything it says in order, then how it was made."""
+"""A lab as a document: whether its claims hold, then everything it says in order, then how it was made."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ def document(report: LabReport) -> Document:
     source = ("Lab ", Span(report.lab, "strong"), f", after {report.cite}")
     claims = [Statement(claim.sentence, claim.holds, number(claim)) for claim in report.claims]
     return Document(
-        f"{report.title}: {report.answer}",
+        f"{report.answer} {report.title}",
         nodes(
-            Headline(report.title, report.answer, source=source),
+            Headline(report.answer, source=source),
+            Paragraph((Span(report.title, "strong"),)),
             claims,
             [*_parts(report)],
             _made(report),

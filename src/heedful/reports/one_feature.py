@@ -22,7 +22,7 @@ from heedful.core.document import (
     nodes,
     text_table,
 )
-from heedful.core.numbers import short, signed, span
+from heedful.core.numbers import MISSING, fixed, p_value, short, signed, span
 from heedful.features.interpretation.results import Interpretation, Scores
 from heedful.features.interpretation.scores import AgreementScore
 from heedful.features.reading.results import Effects, FeatureMean, LogitEffect, Page
@@ -65,7 +65,7 @@ def _about(one: Page) -> str:
     if not r.fired:
         return f"It never fired on {r.tokens:,} tokens: it is dead, or it fires less often than that."
     return (
-        f"Fires on {100 * r.rate:.3g} % of tokens ({r.fired:,} of {r.tokens:,}). Largest activation "
+        f"Fires on {short(100 * r.rate)} % of tokens ({r.fired:,} of {r.tokens:,}). Largest activation "
         f"{short(r.greatest)}; its decoder vector has length {short(one.length)}."
     )
 
@@ -97,11 +97,11 @@ def _meaning(said: Interpretation | None) -> Paragraph | None:
     by = "Found by rules" if said.explanation.by == "rules" else f"Written by {said.explanation.by}"
     held, control = said.scores.detection, said.controls.get("shuffled")
     beside = (
-        f"; the explanation of another feature reaches {short(control.detection.value)}" if control else ""
+        f"; the explanation of another feature reaches {fixed(control.detection.value)}" if control else ""
     )
     how = (
         f" {by}, from {said.examples[0]} examples. On {said.examples[1]} other examples its balanced "
-        f"accuracy is {short(held.value)} (0.5 is chance){beside}."
+        f"accuracy is {fixed(held.value)} (0.5 is chance){beside}."
     )
     line: Inline = ("Said to fire on ", Span(said.explanation.text, "strong"), ".", how)
     return Paragraph(line, "answer")
@@ -182,10 +182,10 @@ def _scores(said: Interpretation | None) -> Section | None:
         return None
     every: dict[str, Scores] = {"": said.scores, **said.controls}
     rows = [
-        Row((Cell(WHO[who]), *(_scored(getattr(scores, name)) for name in MEASURES)))
+        Row((Cell(WHO[who]), *(scored(getattr(scores, name)) for name in MEASURES)))
         for who, scores in every.items()
     ]
-    by_chance = ", ".join(f"{name} {getattr(said.scores, key).p:.2g}" for key, name in MEASURES.items())
+    by_chance = ", ".join(f"{name} {p_value(getattr(said.scores, key).p)}" for key, name in MEASURES.items())
     lead = (
         "How well the explanation predicts tokens of texts it was not made from, with 95 % intervals. p, the "
         f"probability of such scores where there is nothing to find: {by_chance}."
@@ -195,9 +195,10 @@ def _scores(said: Interpretation | None) -> Section | None:
     return Section("Is the explanation right?", (table,), lead)
 
 
-def _scored(score: AgreementScore) -> Cell:
-    ends = span(score.low, score.high)
-    return Cell(short(score.value), "" if ends == "–" else ends, value=score.value)
+def scored(score: AgreementScore) -> Cell:
+    """0.62 (0.57 to 0.67)"""
+    ends = span(score.low, score.high, fixed)
+    return Cell(fixed(score.value), "" if ends == MISSING else f"({ends})", value=score.value)
 
 
 def _spaced(name: str) -> str:

@@ -18,7 +18,7 @@ DEFAULTS: dict[str, Any] = {"draws": None, "unit": "word", "seed": 0, "budget": 
 
 def command(comparison: Comparison) -> str | None:
     """A line for a shell, or None where there is none that gives the same."""
-    if isinstance(typed := comparison.settings.get("command"), str):
+    if (typed := comparison.settings.get("command")) and isinstance(typed, str):
         return typed
     source, text, target = _source(comparison), _text(comparison), _target(comparison)
     params, metrics = _spelled(comparison), _metrics(comparison)

@@ -15,6 +15,7 @@ LINES = {
     "any": "",
 }
 TERMINAL_COLOURS = {"pos": "blue", "neg": "dark_orange3", "any": "magenta"}
+COLOUR_NAMES = {"pos": "blue", "neg": "orange", "any": "violet"}  # of these, in words
 HOLDS, FAILED = "✓", "✗"  # marks of a claim
 SHARES = (0, 12, 22, 33, 44, 55, 66, 77, 88, 100)  # % of full colour by level
 

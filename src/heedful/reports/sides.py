@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from heedful.core.document import Bullets, Document, Group, Headline, Paragraph, Section, Span, nodes
-from heedful.core.numbers import by_size
-from heedful.features.steering.results import BROKEN, MAX_REPETITION, Continuation, Sides
+from heedful.core.numbers import by_size, percent
+from heedful.features.steering.results import BROKEN, MAX_REPETITION, Continuation, Sides, TextChange
 from heedful.reports.steer import made
 
 
@@ -34,35 +34,28 @@ def _source(sides: Sides) -> tuple[str | Span, ...]:
 
 
 def _answer(sides: Sides) -> str:
-    if sides.same:
-        return "The steer changed no token"
-    if _ratio(sides) > BROKEN:
-        return "The steered text breaks"
-    return (
-        "The steered text repeats itself" if _repeats(sides.after) else "The text changed and did not break"
-    )
-
-
-def _ratio(sides: Sides) -> float:
-    before, after = sides.before.perplexity, sides.after.perplexity
-    return after / before if before > 0 and math.isfinite(after) else math.nan
-
-
-def _repeats(side: Continuation) -> bool:
-    return side.repetition > MAX_REPETITION
+    before, after = percent(sides.before.repetition), percent(sides.after.repetition)
+    repeats = f"({after} of trigrams, {before} before)"
+    return {
+        TextChange.NONE: "The steer changed no token",
+        TextChange.BROKEN: "The steered text breaks",
+        TextChange.REPEATS: f"The steered text repeats itself {repeats}",
+        TextChange.REPEATS_MORE: f"The text changed. It repeats itself more {repeats}",
+        TextChange.CHANGED: "The text changed and did not break",
+    }[sides.change]
 
 
 def _judged(sides: Sides) -> str:
-    """By the same two limits as a sweep; one text is little evidence."""
-    before = " The text before the steer repeats itself, too." if _repeats(sides.before) else ""
-    ratio = _ratio(sides)
-    if math.isnan(ratio):
+    """By the same limits as a sweep and the slider of the page; one text is little evidence."""
+    repeats = sides.before.repetition > MAX_REPETITION
+    before = " The text before the steer repeats itself, too." if repeats else ""
+    if math.isnan(sides.ratio):
         return f"The perplexity of the two texts cannot be compared.{before}"
     return (
-        f"The unsteered model's perplexity of the steered text is {by_size(ratio)} × that of the text "
-        f"before; over {BROKEN:g} × counts as broken. {sides.after.repetition:.0%} of its trigrams are "
-        f"repeats; over {MAX_REPETITION:.0%} counts as repeating itself.{before} This is one text: --sweep "
-        "measures many."
+        f"The perplexity of the steered text is {by_size(sides.ratio)} × that of the text before (over "
+        f"{BROKEN:g} × counts as broken). {percent(sides.after.repetition)} of its trigrams are repeats, "
+        f"{percent(sides.before.repetition)} before (over {percent(MAX_REPETITION)} counts as repeating "
+        f"itself).{before} This is one text: --sweep measures many."
     )
 
 
@@ -74,5 +67,6 @@ def _set(how: Any) -> str:
 
 
 def _side(name: str, side: Continuation) -> Section:
-    lead = f"Perplexity under the unsteered model {by_size(side.perplexity)}, repeats {side.repetition:.0%}."
+    repeats = percent(side.repetition)
+    lead = f"Perplexity under the unsteered model {by_size(side.perplexity)}, repeated trigrams {repeats}."
     return Section(name.capitalize(), (Paragraph(side.text, "quote"),), lead)

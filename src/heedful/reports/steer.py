@@ -65,7 +65,11 @@ def _answer(sweep: Sweep) -> str:
     strengths = [point.strength for point in sweep.of(sweep.methods[0])]
     at = sweep.breaks()
     if at is None:
-        return f"The text does not break up to {strengths[-1]}"
+        circles = None if sweep.base.looping else sweep.loops()
+        text, more = f"The text does not break up to {strengths[-1]}", sweep.repeats_more()
+        if circles:
+            return f"{text}, but repeats itself from {circles} on"
+        return text + (f", but repeats itself more from {more} on" if more else "")
     before = strengths[: strengths.index(at)]
     return f"The text breaks at {at}" + (f"; up to {before[-1]} it does not" if before else "")
 
@@ -137,7 +141,9 @@ def _numbers(sweep: Sweep) -> Fold:
     heads = ("strength", "method", "added", "perplexity", "× unsteered", "presence", "repeats")
     rows = [[point.strength, *_row(point)] for point in sweep.points]
     table = text_table("Every number", heads, rows)
-    lead = "Means over prompts, with 95 % intervals. Perplexity is that of the unsteered model."
+    lead = "Perplexity is that of the unsteered model."
+    if len(sweep.prompts) > 1:
+        lead = f"Means over prompts, with 95 % intervals. {lead}"
     return Fold("The numbers", (Paragraph(lead, "soft"), table), opened=True)
 
 

@@ -2,7 +2,7 @@
 
 Nothing is cut: a table that is too wide continues below, long names are broken. Control characters in texts
 of the user are made visible here, and nowhere else. Output to a file is plain, and so is a terminal's under
-NO_COLOR.
+NO_COLOR: there the strongest words of a shaded text are marked, great⁺ and bad⁻.
 """
 
 from __future__ import annotations
@@ -20,17 +20,20 @@ from rich.text import Text
 from heedful.core import document as doc
 from heedful.core.document import Document, Inline, Node
 from heedful.reports.charts.text import chart_lines
-from heedful.reports.shading import FAILED, HOLDS, TERMINAL_COLOURS, hue, level
+from heedful.reports.shading import COLOUR_NAMES, FAILED, HOLDS, TERMINAL_COLOURS, hue, level
 from heedful.reports.terminal_grid import TableGrid
 from heedful.reports.visible import visible
 
 STYLES = {"strong": "bold", "soft": "dim", "code": "", "name": ""}
 METER = 9  # characters of the bar of a probability
+SIGN_MARKS = {"pos": "⁺", "neg": "⁻", "any": "*"}  # behind strong words, where there is no colour
+MARKED, LEAST_MARKED = 0.2, 2  # share of the words that are marked, and at least so many
 
 
 def show(document: Document, console: Console, verbose: bool = False, more: str = "") -> None:
     """`more` is printed last where tabs or folds are left out."""
-    renderer = TerminalRenderer(console.width, verbose)
+    plain = console.no_color or console.color_system is None
+    renderer = TerminalRenderer(console.width, verbose, plain)
     for each in renderer.all(document.nodes):
         console.print(each)
     if more and renderer.hidden:
@@ -46,10 +49,11 @@ def as_text(document: Document, width: int = 80, verbose: bool = False) -> str:
 
 @dataclass
 class TerminalRenderer:
-    """`hidden` counts what was left out."""
+    """`plain`: there are no colours. `hidden` counts what was left out."""
 
     width: int
     verbose: bool = False
+    plain: bool = False
     hidden: int = 0
 
     def all(self, nodes: Sequence[Node]) -> Iterator[RenderableType]:
@@ -141,7 +145,13 @@ class TerminalRenderer:
 
     @draw.register
     def _(self, node: doc.Choice) -> Iterator[RenderableType]:
-        yield from self.all(node.options[0].nodes)
+        first = node.options[0]
+        for inside in first.nodes:
+            if isinstance(inside, doc.UnitMap):
+                key = self._key(inside, f"{node.title.lower()} {first.title}")
+                yield Text.assemble(self._text(inside), (f"  ({visible(key)})", "dim"))
+            else:
+                yield from self.draw(inside)
 
     @draw.register
     def _(self, node: doc.Only) -> Iterator[RenderableType]:
@@ -182,16 +192,30 @@ class TerminalRenderer:
 
     @draw.register
     def _(self, node: doc.UnitMap) -> Iterator[RenderableType]:
+        yield self._text(node)
+
+    def _text(self, node: doc.UnitMap) -> Text:
         line = Text(f"{visible(node.label)}  " if node.label else "")
-        for piece in node.pieces:
-            line.append(_lines(piece.text), _shade(piece.share, node.signed, piece.here))
-        yield line
+        marked = strong_pieces(node) if self.plain else set()
+        for place, piece in enumerate(node.pieces):
+            mark = SIGN_MARKS[hue(piece.share, node.signed)] if place in marked else ""
+            line.append(_lines(piece.text) + mark, _shade(piece.share, node.signed, piece.here))
+        return line
+
+    def _key(self, node: doc.UnitMap, by: str) -> str:
+        """What the marks of a text mean, and by which method they are."""
+        hues = {hue(node.pieces[place].share, node.signed) for place in strong_pieces(node)}
+        means = {"pos": "for", "neg": "against", "any": "strong"}
+        marks = [f"{SIGN_MARKS[kind]} {means[kind]}" for kind in means if kind in hues]
+        return ", ".join([*marks, by] if self.plain else [by])
 
     @draw.register
     def _(self, node: doc.Legend) -> Iterator[RenderableType]:
-        parts = ["+ towards the target  − away from it"] if node.signed else []
-        parts += ["no sign: the method has none"] if node.unsigned else []
-        yield Text("; ".join(parts), "dim")
+        towards, away, size = (SIGN_MARKS if self.plain else COLOUR_NAMES).values()
+        parts = [f"{towards} towards the target, {away} away from it"] if node.signed else []
+        parts += [f"{size} strong, where a method has no sign"] if node.unsigned else []
+        told = "The strongest fifth of the words is marked: " if self.plain else "Colours: "
+        yield Text(f"{told}{'; '.join(parts)}.", "dim")
 
     @draw.register
     def _(self, node: doc.Table) -> Iterator[RenderableType]:
@@ -205,6 +229,14 @@ def _shade(share: float, signed: bool, here: bool) -> str:
     colour = TERMINAL_COLOURS[hue(share, signed)] if steps else ""
     weight = "bold reverse" if steps >= 7 else "bold" if steps >= 4 else ""
     return f"{weight} {colour} {'underline' if here else ''}".strip()
+
+
+def strong_pieces(node: doc.UnitMap) -> set[int]:
+    """Places of the pieces that are marked where there is no colour."""
+    words = [place for place, piece in enumerate(node.pieces) if piece.unit >= 0]
+    most = max(LEAST_MARKED, math.ceil(MARKED * len(words)))
+    order = sorted(words, key=lambda place: -abs(node.pieces[place].share))[:most]
+    return {place for place in order if level(node.pieces[place].share)} if node.quoted else set()
 
 
 def meter(share: float) -> str:

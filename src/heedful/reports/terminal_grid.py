@@ -18,6 +18,7 @@ from rich.text import Text
 
 from heedful.core.document import Cell, Table
 from heedful.reports.shading import TERMINAL_COLOURS, hue
+from heedful.reports.text_columns import is_text
 from heedful.reports.visible import visible
 
 EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -33,7 +34,7 @@ class TableGrid:
         self.heads = [_heading(table, place) for place in columns]
         self.rows = [[_cell(row.cells, place) for place in columns] for row in table.rows]
         self.texts = [[_text(cell, table.bars) for cell in row] for row in self.rows]
-        self.words = [n == 0 or table.columns[place].words for n, place in enumerate(columns)]
+        self.words = [n == 0 or is_text(table, place) for n, place in enumerate(columns)]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Grid]:
         numbers, room = list(range(1, len(self.heads))), options.max_width

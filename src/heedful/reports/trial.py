@@ -1,4 +1,4 @@
-"""A trial as a document: the conclusion, then what each test showed and did not show; numbers are folded."""
+"""A trial as a document: the answer, one line per test, then the pictures of each test, then numbers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ from heedful.core.document import (
     Fold,
     Headline,
     Node,
+    Only,
     Paragraph,
     Row,
     Section,
     Span,
+    Tab,
     Table,
+    Tabs,
     nodes,
 )
 from heedful.core.numbers import MISSING, short, span
@@ -30,20 +33,22 @@ from heedful.reports.html_parts import fact_text
 from heedful.trials.result import Trial, by_unit
 from heedful.trials.rows import TrialRow, TrialStatement, by_test
 
+QUESTION = "Is attention explanation?"  # the headline where nothing concludes
 STOPPED = "This run was interrupted; the command below runs to the end."
 
 
 def document(trial: Trial) -> Document:
     texts = "1 text" if trial.texts == 1 else f"{trial.texts:,} texts"
-    source = (Span(_name(trial), "strong"), f", {texts}")
+    answer = trial.answer or QUESTION
     return Document(
-        f"{_name(trial)}: is attention explanation?",
+        f"{_name(trial)}: {answer}",
         nodes(
-            Headline("Is attention explanation?", source=source),
+            Headline(answer, source=(Span(_name(trial), "strong"), f", {texts}")),
             Paragraph(trial.conclusion, "answer") if trial.conclusion else None,
-            Bullets(trial.notes) if trial.notes else None,
-            [*_tests(trial)],
+            _lines(trial),
+            _tests(trial),
             _skipped(trial),
+            Bullets(trial.notes) if trial.notes else None,
             Fold("The numbers, with 95 % intervals", tuple(_numbers(trial))),
             Fold("How this was made", _made(trial)),
         ),
@@ -57,29 +62,34 @@ def _name(trial: Trial) -> str:
 # --- tests -----------------------------------------------------------------------------------------
 
 
-def _tests(trial: Trial) -> Iterator[Section]:
+def _lines(trial: Trial) -> Section | None:
+    """One line per test: the question, and what happened."""
+    lines = [(Span(words.title, "strong"), f" {words.showed}") for words in trial.statements]
+    return Section("What each test showed", (Bullets(tuple(lines)),), name="showed") if lines else None
+
+
+def _tests(trial: Trial) -> Tabs:
+    """The pictures of each test, and what it did not show."""
     statements = {statement.test: statement for statement in trial.statements}
+    tabs = []
     for test, rows in by_test(trial.findings).items():
         words = statements.get(test)
-        figures = [_figure(test, unit, same, words) for unit, same in by_unit(rows).items()]
-        if chart := trial.charts.get(test):
-            figures.append(Figure(chart, chart.title, f"{test}-texts"))
+        inside = [_figure(test, unit, same, words) for unit, same in by_unit(rows).items()]
+        chart = trial.charts.get(test)
+        scatter = Only("html", (Figure(chart, chart.title, f"{test}-texts"),)) if chart else None
+        more = Paragraph(words.more) if words and words.more else None
         below = Paragraph((Span("Not shown: ", "strong"), words.not_shown), "soft") if words else None
-        showed = Paragraph(words.showed) if words else None
-        title, name = words.title if words else test, f"trial-{test.replace(' ', '-')}"
-        yield Section(title, nodes(showed, figures, below), name=name)
+        tabs.append(Tab(test, nodes(inside, scatter, more, below)))
+    return Tabs("The tests", tuple(tabs))
 
 
 def _figure(test: str, unit: str, rows: Sequence[TrialRow], words: TrialStatement | None) -> Figure:
     lines = [Line(row.what, row.value, *row.interval, control=row.control) for row in rows]
     names = dict.fromkeys(row.control_name for row in rows if row.control_name and math.isfinite(row.control))
-    caption = [f"◇ {'; '.join(names)}."] if names else []
-    extra, heading = words.column if words else ("", "")
-    more = [short(row.extra[extra]) for row in rows if extra in row.extra]
-    if heading and more:
-        caption.append(f"{heading[0].upper()}{heading[1:]}, line by line: {', '.join(more)}.")
-    chart = Forest(lines, f"{unit}, with 95 % interval", f"{test}: {unit}")
-    return Figure(chart, " ".join(caption), test)
+    caption = f"◇ control: {'; '.join(names)}." if names else ""
+    direction = words.axes.get(unit, "") if words else ""
+    title = f"{unit}, with 95 % interval{f' ({direction})' if direction else ''}"
+    return Figure(Forest(lines, title, f"{test}: {unit}"), caption, test)
 
 
 def _skipped(trial: Trial) -> Section | None:

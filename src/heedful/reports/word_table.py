@@ -14,8 +14,8 @@ from heedful.core.defaults import CONTROL
 from heedful.core.document import Cell, Column, Row, Table
 from heedful.core.internals import Removal
 from heedful.core.numbers import fixed
-from heedful.reports import first_screen
 from heedful.reports.columns import ScoreColumn, columns
+from heedful.reports.tested_methods import ordered, removal, shown_first
 from heedful.reports.word_labels import numbered
 
 TABLE_ROWS = 300  # words in the table; the shaded text always has them all
@@ -25,15 +25,15 @@ FEW = 2  # in the terminal
 
 def word_table(comparison: Comparison, rows: int = TABLE_ROWS, few: bool = False) -> Table:
     """`few`: only the columns that fit a terminal, and no row of agreement."""
-    order = first_screen.ordered(comparison)
+    order = ordered(comparison)
     cols = sorted(columns(comparison), key=lambda col: order.index(col.method))
-    removals = comparison.internals.removals
-    main = first_screen.removal(comparison)
+    labels = numbered([word.text for word in cols[0].words])
+    removals, main = comparison.internals.removals, removal(comparison)
+    shown = {*shown_first(comparison, FEW if few else SHOWN), CONTROL}
+    kept = strongest(columns(comparison), rows, main if few else None)
     if few:
         removals = tuple(r for r in removals if r is main)
-        cols = [*[c for c in cols if c.method != CONTROL][:FEW], *[c for c in cols if c.method == CONTROL]]
-    labels = numbered([word.text for word in cols[0].words])
-    kept = strongest(columns(comparison), rows)
+        cols = [col for col in cols if col.method in shown]
     lines, before = [], -1
     for index in kept:
         if index != before + 1 and not few:
@@ -45,10 +45,9 @@ def word_table(comparison: Comparison, rows: int = TABLE_ROWS, few: bool = False
     if removals and not few:
         lines.append(_agreement(removals, cols))
     heads = [Column(ranked_unit(comparison))]
-    heads += [Column("measured", r.operator, shown=r is main) for r in removals]
-    shown = {col.method for col in cols if col.method != CONTROL}
-    shown = {method for method in order if method in shown and order.index(method) < SHOWN} | {CONTROL}
-    heads += [Column(col.label, col.unit, shown=few or col.method in shown) for col in cols]
+    brief = "measured" if few and comparison.evidence else ""  # the sentence above names the operator
+    heads += [Column("measured", r.operator, brief, shown=r is main) for r in removals]
+    heads += [Column(col.label, col.unit, shown=col.method in shown) for col in cols]
     title = f"Scores by {ranked_unit(comparison)} and method"
     return Table(
         title, tuple(heads), tuple(lines), sortable=not few, switches=not few and len(heads) > 3, bars=few
@@ -67,9 +66,9 @@ def score_cell(col: ScoreColumn, word: UnitScore) -> Cell:
     )
 
 
-def _measured(removal: Removal, index: int) -> Cell:
-    value = removal.leave_one_out[index]
-    top = max((abs(v) for v in removal.leave_one_out if math.isfinite(v)), default=0.0) or 1.0
+def _measured(given: Removal, index: int) -> Cell:
+    value = given.leave_one_out[index]
+    top = max((abs(v) for v in given.leave_one_out if math.isfinite(v)), default=0.0) or 1.0
     if not math.isfinite(value):
         return Cell("–", style="strong")
     sign = "+" if value > 0 else "−" if value < 0 else ""
@@ -78,7 +77,7 @@ def _measured(removal: Removal, index: int) -> Cell:
 
 def _agreement(removals: Sequence[Removal], cols: Sequence[ScoreColumn]) -> Row:
     """Kendall's τ of claims with the operator that measured most words."""
-    facts = [dict(enumerate(removal.leave_one_out)) for removal in removals]
+    facts = [dict(enumerate(each.leave_one_out)) for each in removals]
     fullest = max(facts, key=lambda fact: sum(map(math.isfinite, fact.values())))
     known = {index: value for index, value in fullest.items() if math.isfinite(value)}
     cells = [Cell("τ" if fact is fullest else "") for fact in facts]
@@ -93,10 +92,16 @@ def _tau(col: ScoreColumn, known: Mapping[int, float]) -> float:
     return kendall(claims, facts) if col.item.signed else kendall(np.abs(claims), np.abs(facts))
 
 
-def strongest(cols: Sequence[ScoreColumn], rows: int | None) -> list[int]:
-    """Indices, in reading order, of the words with the largest summed |share| over the methods."""
+def strongest(cols: Sequence[ScoreColumn], rows: int | None, measured: Removal | None = None) -> list[int]:
+    """Indices, in reading order, of the words with the largest measured effect; without measurements (and
+    among words that were not measured), with the largest summed |share| over the methods."""
     count = len(cols[0].words)
     if rows is None or count <= rows:
         return list(range(count))
     weight = [sum(abs(c.share(c.words[i])) for c in cols if c.method != CONTROL) for i in range(count)]
-    return sorted(sorted(range(count), key=lambda i: -weight[i])[:rows])
+    effects = [math.nan] * count if measured is None else measured.leave_one_out
+
+    def key(i: int) -> tuple[float, float]:
+        return -abs(effects[i]) if math.isfinite(effects[i]) else math.inf, -weight[i]
+
+    return sorted(sorted(range(count), key=key)[:rows])

@@ -1,7 +1,8 @@
 """A job: methods one after the other, each shown when it is finished, then tested; stored as a run.
 
 What was found while typing is not run again. What removing words did is read from the memory of the run
-(heedful.comparisons.internals), so the report that is stored has it, too.
+(heedful.comparisons.internals), so the report that is stored has it, too. The test that the page starts by
+itself runs all methods anew, in one go, so that it gives what `heedful.explain` gives; it is not stored.
 """
 
 from __future__ import annotations
@@ -17,16 +18,17 @@ from heedful.comparisons.result import Comparison
 from heedful.core.attribution import Attribution
 from heedful.core.model import Model
 from heedful.core.progress import Step
+from heedful.server.automatic_test import first_screen_of
+from heedful.server.explanation_cache import ExplanationCache
 from heedful.server.job_queue import Job
 from heedful.server.live_explain import (
-    ExplanationCache,
     costs,
     expected_seconds,
     facts_of,
     parts,
     planned,
     predicted,
-    with_removals,
+    with_removal,
 )
 from heedful.server.schemas import requests
 
@@ -50,13 +52,28 @@ def explain(
         refused = skipped | dict(comparison.skipped)
         later = [e.name for e in made.order if e.name not in comparison and e.name not in refused]
         keep(replace(comparison, skipped={**refused, **dict.fromkeys(later, CUT)}))
-        job.show(_job_result(comparison, made, skipped, seconds))
+        shown = with_removal(comparison, made, memory, ask.key)
+        job.show(_job_result(shown, made, skipped, seconds))
 
     progress = JobProgress(job, made, known)
     comparison = execute(made, progress=progress, known=known, watch=watch, facts=facts_of(model))
     comparison = replace(comparison, skipped={**skipped, **comparison.skipped})
-    job.show(_job_result(comparison, made, skipped, seconds))
+    shown = with_removal(comparison, made, memory, ask.key)
+    job.show(_job_result(shown, made, skipped, seconds))
     return comparison
+
+
+def explain_at_once(
+    model: Model, ask: requests.ExplainJobRequest, memory: ExplanationCache, job: Job
+) -> None:
+    """All methods and the evidence as `heedful.explain` gives them, shown when everything is there."""
+    job.report("planning")
+    made, skipped = planned(model, ask, memory)
+    comparison = execute(made, progress=JobProgress(job, made, {}), facts=facts_of(model))
+    memory.add(ask.key, comparison.attributions)
+    seconds = expected_seconds(made, memory, ask.model)
+    comparison = replace(comparison, skipped={**skipped, **comparison.skipped})
+    job.show(_job_result(comparison, made, skipped, seconds))
 
 
 class JobProgress:
@@ -94,7 +111,8 @@ def _job_result(
         if cost["method"] in comparison:
             cost["state"] = "done"
     return {
-        "html": parts(with_removals(comparison, made)),
+        "html": parts(comparison),
+        "first": first_screen_of(comparison).model_dump(),
         "methods": methods,
         "prediction": [label.model_dump() for label in predicted(comparison)],
         "tested": bool(comparison.evidence),

@@ -1,8 +1,9 @@
 """What a model writes after a prompt, and why it wrote each token.
 
 write     greedily, a few tokens at a time, so that it can be cancelled and stops after WRITE_SECONDS
-matrix    one forward over everything, one backward per written token: gradient x input of each token
-          before it (heedful.models.generation_trace)
+matrix    how each written token depends on each token before it: occlusion, which really removes them (one
+          model input per cell), where that is cheap by a rule of operations; gradient x input (one backward
+          per row, heedful.models.generation_trace); and random scores, the control
 why       one token, by the methods that are cheap enough, as the first screen of an explanation shows it
 """
 
@@ -15,13 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 from heedful.comparisons.execute import explain
 from heedful.comparisons.planning import plan
+from heedful.comparisons.result import Comparison
+from heedful.core import registry
+from heedful.core.attribution import Attribution
+from heedful.core.defaults import CONTROL
+from heedful.core.document import Paragraph
 from heedful.core.errors import HeedfulError
 from heedful.models.generation_trace import SharedGeneration, StepModel, check_tokens, continued, steps
 from heedful.models.token_reader import GENERATORS
 from heedful.reports import comparison as report
 from heedful.reports.comparison_summary import explained
 from heedful.reports.html import nodes_html
-from heedful.server import live_explain
+from heedful.server import automatic_test, live_explain
+from heedful.server.explanation_cache import ExplanationCache
 from heedful.server.job_queue import Job
 from heedful.server.schemas import requests, responses
 
@@ -32,7 +39,7 @@ if TYPE_CHECKING:
 CHUNK = 8  # tokens written between two reports
 WRITE_SECONDS = 30.0  # after which no more is written
 WHY_SECONDS = 1.0  # that the methods may take for one token: somebody clicked and waits
-MATRIX_METHOD = "grad-x-input"
+MATRIX_METHODS = ("occlusion", "grad-x-input")  # the first that is cheap is shown first
 MAX_CELLS = 10_000  # cells of a matrix; of a longer prompt the last tokens are shown
 
 
@@ -57,14 +64,14 @@ def write(model: TokenModel, ask: requests.ContinueRequest, job: Job) -> None:
     shared = SharedGeneration(model, x, tuple(ids))
     shares = [float(shared.forward.logits[k].detach().softmax(-1)[token]) for k, token in enumerate(ids)]
     job.show(_result(model, x, ids, shares))
-    rows = []
+    methods, notes = matrix_methods(model, x, ids)
+    scored: list[Comparison] = []
     for k, (piece, target) in enumerate(steps(model, x, ids)):
         job.report("explaining each token", k, len(ids))
-        item = explain(StepModel(shared, k), piece, MATRIX_METHOD, target, "token")[MATRIX_METHOD]
-        written = [] if item.written is None else [float(score) for score in item.written.scores]
-        rows.append([*(float(score) for score in item.scores), *written])
-    notes = [f"Writing stopped after {WRITE_SECONDS:.0f} s."] if stopped else []
-    job.show(_result(model, x, ids, shares, matrix(model, x, ids, rows), notes))
+        # a seed per row: else the rows of the control would be alike
+        scored.append(explain(StepModel(shared, k), piece, methods, target, "token", k, evidence=False))
+    notes += [f"Writing stopped after {WRITE_SECONDS:.0f} s."] if stopped else []
+    job.show(_result(model, x, ids, shares, matrix(model, x, ids, scored), notes))
 
 
 def check(model: TokenModel) -> None:
@@ -103,32 +110,50 @@ def _result(
     return {"prompt": x.text, "tokens": tokens, "matrix": drawn, "notes": list(notes)}
 
 
+def matrix_methods(model: TokenModel, x: TextInput, ids: Sequence[int]) -> tuple[list[str], list[str]]:
+    """(methods of the matrix, notes): without occlusion where removing each token is expensive."""
+    methods = [name for name in MATRIX_METHODS if registry.get(name).needs <= model.capabilities]
+    inputs = sum(len(x) + k + 1 for k in range(len(ids)))
+    cost = automatic_test.operations(inputs, len(x) + len(ids), model.size)
+    if live_explain.OWN not in methods or cost <= automatic_test.MAX_OPERATIONS:
+        return methods or [CONTROL], []
+    note = f"Removing each token would take {inputs:,} model inputs, so occlusion is not in the matrix."
+    return [name for name in methods if name != live_explain.OWN] or [CONTROL], [note]
+
+
 def matrix(
-    model: TokenModel, x: TextInput, ids: Sequence[int], rows: Sequence[Sequence[float]]
+    model: TokenModel, x: TextInput, ids: Sequence[int], scored: Sequence[Comparison]
 ) -> dict[str, Any]:
-    """Rows: written tokens; columns: the prompt and what was written before the last; shares of each row's
-    strongest score."""
+    """Rows: written tokens; columns: the prompt and what was written before the last; by method, shares of
+    each row's strongest score."""
     fit = max(1, MAX_CELLS // len(ids) - len(ids))
     first = max(0, len(x) - fit)  # the end of the prompt is nearest to what was written
     pieces = model.pieces([*x.ids, *ids[:-1]])
     spelled = [piece or model.spelled(token) for piece, token in zip(pieces, [*x.ids, *ids], strict=False)]
-    shares = []
-    for row in rows:
-        top = max((abs(score) for score in row), default=0.0) or 1.0
-        shares.append([round(score / top, 3) for score in row[first:]])
     return {
-        "method": MATRIX_METHOD,
         "columns": spelled[first:],
         "prompt": len(x) - first,  # columns that are of the prompt
         "hidden": first,
-        "rows": shares,
+        "methods": [
+            {
+                "method": name,
+                "operator": scored[0][name].params.get("operator", ""),
+                "rows": [_row(step[name])[first:] for step in scored],
+            }
+            for name in scored[0]
+        ],
     }
 
 
-def why(
-    model: TokenModel, ask: requests.WhyRequest, memory: live_explain.ExplanationCache
-) -> responses.TokenAnswer:
-    """One written token: what its methods say, as the first screen of an explanation."""
+def _row(item: Attribution) -> list[float]:
+    """The scores of the text and of what was written, as shares of the strongest."""
+    row = [*item.scores.tolist(), *([] if item.written is None else item.written.scores.tolist())]
+    top = max((abs(score) for score in row), default=0.0) or 1.0
+    return [round(score / top, 3) for score in row]
+
+
+def why(model: TokenModel, ask: requests.WhyRequest, memory: ExplanationCache) -> responses.TokenAnswer:
+    """One written token: what its methods say, as the first screen of an explanation without its advice."""
     check(model)
     check_tokens(model, ask.tokens)
     if ask.at >= len(ask.tokens):
@@ -142,10 +167,11 @@ def why(
     made = live_explain.paced(made, memory, ask.model)
     seconds = live_explain.expected_seconds(made, memory, ask.model)
     cheap = live_explain.cheap(made, {}, seconds, WHY_SECONDS)
-    comparison = live_explain.with_removals(live_explain.run_some(made, cheap, {}), made)
+    key = (ask.model, x.key, tuple(ask.tokens[: ask.at + 1]), ask.unit)
+    comparison = live_explain.with_removal(live_explain.run_some(made, cheap, {}), made, memory, key)
     return responses.TokenAnswer(
         token=target.label,
         prediction=live_explain.predicted(comparison),
         explained=explained(comparison),
-        html=nodes_html(report.first(comparison, ""), 4),
+        html=nodes_html([node for node in report.first(comparison) if not isinstance(node, Paragraph)], 4),
     )

@@ -25,7 +25,7 @@ from heedful.server.model_thread import Busy
 WORKERS = 4
 MAX_WAITING_PER_OWNER, MAX_WAITING = 8, 64  # jobs that may wait: of one owner, and of everybody
 MAX_FINISHED_JOBS = 100  # finished jobs that are remembered,
-MAX_FINISHED_LARGE_JOBS = {"attention": 10}  # and of kinds whose results are large
+MAX_FINISHED_OF_KIND = {"attention": 10, "live": 20}  # and of kinds that are large, or come with every text
 ENDED = ("done", "failed", "cancelled")
 
 
@@ -123,6 +123,12 @@ class Jobs:
                 self._end(job, "cancelled")
             job.changes += 1
 
+    def active(self, kind: str) -> list[Job]:
+        """Jobs of a kind that have not ended and were not told to."""
+        with self._turn:
+            jobs = [*self.jobs.values()]
+        return [job for job in jobs if job.kind == kind and job.state not in ENDED and not job.stop]
+
     def close(self) -> None:
         with self._turn:
             self._closed = True
@@ -180,7 +186,7 @@ class Jobs:
         """The oldest finished ones, where there are too many."""
         ended = [job for job in self.jobs.values() if job.state in ENDED]
         gone = ended[: max(0, len(ended) - MAX_FINISHED_JOBS)]
-        for kind, most in MAX_FINISHED_LARGE_JOBS.items():
+        for kind, most in MAX_FINISHED_OF_KIND.items():
             same = [job for job in ended if job.kind == kind]
             gone += same[: max(0, len(same) - most)]
         for job in gone:

@@ -3,37 +3,38 @@
 Methods are taken in the order of `LIVE_ORDER`, those first that most often beat random orders in audits,
 until together they would take `LIVE_SECONDS`; those that read one trace count once. Costs come from the plan
 (heedful.comparisons.planning) and from what the methods took before. Explanations are remembered by text,
-target, unit and seed, so a job does not run again what was found while typing.
+target, unit and seed, so a job does not run again what was found while typing. Where all methods and their
+test are cheap, the answer says so, and the page starts the test (heedful.server.automatic_test).
 """
 
 from __future__ import annotations
 
 import math
-import threading
-from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from statistics import median
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from heedful.comparisons.execute import execute
 from heedful.comparisons.planning import Plan, plan
 from heedful.comparisons.result import Comparison, ranked_unit
+from heedful.comparisons.single_text import operator_of
 from heedful.core import registry
 from heedful.core.attribution import Attribution
 from heedful.core.defaults import CONTROL, DEFAULT_METHODS
 from heedful.core.document import Node
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Input
-from heedful.core.internals import Removal
 from heedful.core.model import Model
 from heedful.reports import comparison as report
 from heedful.reports import comparison_parts as sections
 from heedful.reports.comparison_summary import explained, notes
 from heedful.reports.html import nodes_html
 from heedful.reports.prediction import predictions
+from heedful.reports.tested_methods import ordered
+from heedful.server.automatic_test import ASK_FOR_AUDIT, is_cheap, removed_alone, untested
+from heedful.server.explanation_cache import ExplanationCache
 from heedful.server.schemas import requests, responses
 
 LIVE_SECONDS = 0.2  # seconds that the methods together may take while one types;
@@ -41,66 +42,20 @@ FIRST_METHOD_SECONDS = 0.5  # where none fits into that, the cheapest may take s
 FAITHFUL_METHODS = ("occlusion", "integrated-gradients", "lime", "grad-x-input")
 LIVE_ORDER = (*FAITHFUL_METHODS, *(name for name in DEFAULT_METHODS if name not in FAITHFUL_METHODS))
 CROWD_SIZE = 8  # half of that where so many others wait, a third for twice as many, and so on
-MAX_REMEMBERED_TEXTS = 64  # texts whose explanations are kept
-MIN_PACE_ROWS, MAX_PACES = 8, 9  # rows from which on a method tells the pace, and how many such are looked at
+QUEUE_FOR_TEST = 2  # others that wait: from so many on, no test starts by itself
 QUICK_ROW = 0.02  # seconds per model input up to which sampling methods are warmed up, too
-OWN = "occlusion"  # its scores are effects of removals, so they are facts
-ASK_FOR_AUDIT = (
-    "Which method to use on this model: run heedful audit on 50 texts or more. Its recommendation is shown "
-    "here if --runs names the folder where the audit is stored."
-)
+OWN = "occlusion"  # where it is cheap enough to run, so is removing each word by another operator
 WARM_UP_TEXT = "The first text takes longer than all that follow, so it is asked before anybody waits for it."
 Parts = dict[str, str]
 
 
-class ExplanationCache:
-    """Explanations by what they depend on, the oldest forgotten; how quick each model was, by token; and how
-    many model inputs each method ran."""
-
-    def __init__(self, most: int = MAX_REMEMBERED_TEXTS) -> None:
-        self.most, self._explanations = most, OrderedDict[Any, dict[str, Attribution]]()
-        self._paces: dict[str, deque[float]] = {}
-        self._rows: dict[tuple[str, str], deque[int]] = {}
-        self.advice: dict[str, dict[str, Any]] = {}  # model -> what an audit recommends, as settings
-        self._lock = threading.Lock()
-
-    def pace(self, model: str) -> float | None:
-        """Seconds a token takes among many rows: the median of what was seen."""
-        with self._lock:
-            observed = self._paces.get(model)
-            return median(observed) if observed else None
-
-    def rows(self, model: str, method: str) -> float | None:
-        """Model inputs that a method ran: the median of what was seen."""
-        with self._lock:
-            observed = self._rows.get((model, method))
-            return median(observed) if observed else None
-
-    def of(self, key: Any) -> dict[str, Attribution]:
-        with self._lock:
-            result = self._explanations.pop(key, {})
-            self._explanations[key] = result
-            return dict(result)
-
-    def add(self, key: Any, items: Sequence[Attribution]) -> None:
-        costs = [item.cost for item in items if item.cost.unique >= MIN_PACE_ROWS and not item.cost.backwards]
-        with self._lock:
-            observed = self._paces.setdefault(key[0], deque(maxlen=MAX_PACES))
-            observed.extend(cost.seconds / cost.tokens for cost in costs if cost.tokens)
-            for item in items:
-                own = self._rows.setdefault((key[0], item.method), deque(maxlen=MAX_PACES))
-                own.append(item.cost.unique)
-            result = self._explanations.pop(key, {})
-            self._explanations[key] = result | {item.method: item for item in items}
-            while len(self._explanations) > self.most:
-                self._explanations.popitem(last=False)
-
-
 def chosen(model: Model, methods: Sequence[str] | None, use: str = "") -> tuple[list[str], dict[str, str]]:
     """(methods to plan, method -> why not) of those asked for; None: the usual ones, and the one that an
-    audit recommends."""
+    audit recommends, in the order of `heedful.explain`."""
     able = {s.method: s for s in registry.support(model)}
-    usual = dict.fromkeys([*([use] if use in able else []), *LIVE_ORDER])
+    usual = [name for name in able if name in DEFAULT_METHODS]
+    if use in able and use not in usual:
+        usual = [use, *DEFAULT_METHODS]
     wanted = [name for name in usual if able[name].ok] if methods is None else list(dict.fromkeys(methods))
     for name in wanted:
         registry.get(name)
@@ -126,6 +81,8 @@ def planned(
     )
     settings = {**made.settings, "source": ask.model, "target": ask.spec, "text": ask.given(), "params": {}}
     settings |= {"audit": advice} if (advice := memory.advice.get(ask.model)) else {}
+    if ask.methods is None and set(names) <= set(DEFAULT_METHODS):
+        settings["methods"] = None  # so they need no name to be run again
     return replace(paced(made, memory, ask.model), settings=settings, named=False), skipped
 
 
@@ -175,16 +132,20 @@ def _preference(method: str) -> int:
 
 
 def explain_live(
-    model: Model, ask: requests.LiveRequest, memory: ExplanationCache, waiting: int = 0
+    model: Model, ask: requests.LiveRequest, memory: ExplanationCache, waiting: int = 0, room: bool = True
 ) -> responses.LiveAnswer:
-    """`waiting`: how many others are; the more, the less is done for each."""
+    """`waiting`: how many others are; the more, the less is done for each. `room`: whether a test may start
+    by itself."""
     made, skipped = planned(model, ask, memory)
     known, seconds = memory.of(ask.key), expected_seconds(made, memory, ask.model)
     names = cheap(made, known, seconds, LIVE_SECONDS / (1 + waiting / CROWD_SIZE))
-    explained_now = run_some(made, [*names, *known], known)
-    memory.add(ask.key, [item for item in explained_now.attributions if item.method not in known])
-    skipped |= explained_now.skipped
-    comparison = with_removals(replace(explained_now, skipped={}), made)
+    comparison = run_some(made, [*names, *known], known)
+    memory.add(ask.key, [item for item in comparison.attributions if item.method not in known])
+    skipped |= comparison.skipped
+    comparison = replace(comparison, skipped={})
+    automatic = room and waiting < QUEUE_FOR_TEST and is_cheap(made)
+    if not automatic and waiting < CROWD_SIZE:
+        comparison = with_removal(comparison, made, memory, ask.key)
     return responses.LiveAnswer(
         text=str(made.x.raw),
         prediction=predicted(comparison),
@@ -194,7 +155,8 @@ def explain_live(
         methods=costs(made, dict(comparison), names, skipped, seconds),
         testing=made.weighing * made.seconds_per_row,
         testing_rows=made.weighing,
-        html=parts(comparison, agreement=ask.agreement and waiting < CROWD_SIZE),
+        automatic=automatic,
+        html=parts(comparison, ask.agreement and waiting < CROWD_SIZE, automatic),
         notes=[f"{who}: {what}" for who, what in notes(comparison)],
         operators=list(model.operators),
     )
@@ -220,14 +182,16 @@ def run_some(made: Plan, names: Sequence[str], known: Mapping[str, Attribution])
     return execute(few, known=known, internals=False, facts=facts_of(made.model))
 
 
-def with_removals(comparison: Comparison, made: Plan) -> Comparison:
-    """With the effects that occlusion measured, where nothing else was recorded: each word was removed."""
-    if comparison.internals.removals or OWN not in comparison or len(made.pieces) > 1:
+def with_removal(comparison: Comparison, made: Plan, memory: ExplanationCache, key: Any) -> Comparison:
+    """With the effect of each word alone, by the operator by which a test removes words: effects are facts.
+    Not where it is expensive, which is where occlusion is, or where it was measured already."""
+    known = comparison.internals.removals
+    operator = operator_of(made.model, [item for item in comparison.attributions if item.method != CONTROL])
+    if OWN not in comparison or len(made.pieces) > 1 or operator in {removal.operator for removal in known}:
         return comparison
-    item = comparison[OWN]
-    effects = tuple(float(score) for score in item.unit_scores(ranked_unit(comparison)))
-    removal = Removal(str(item.params["operator"]), effects)
-    return replace(comparison, internals=replace(comparison.internals, removals=(removal,)))
+    unit = ranked_unit(comparison)
+    removal = memory.removal(key, operator, lambda by: removed_alone(made, unit, by))
+    return replace(comparison, internals=replace(comparison.internals, removals=(removal, *known)))
 
 
 _facts: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
@@ -240,12 +204,14 @@ def facts_of(model: Model) -> dict[str, Any]:
     return dict(_facts[model])
 
 
-def parts(comparison: Comparison, agreement: bool = True) -> Parts:
-    """Sections of the report, drawn by the report's own code."""
+def parts(comparison: Comparison, agreement: bool = True, test_follows: bool = False) -> Parts:
+    """Sections of the report, drawn by the report's own code; those methods first that beat most random
+    orders."""
+    best_first = replace(comparison, attributions=tuple(comparison[name] for name in ordered(comparison)))
     drawn: dict[str, Sequence[Node]] = {
-        "verdict": report.first(comparison, ASK_FOR_AUDIT),
-        "methods": [sections.methods(comparison)],
-        "numbers": report.words(comparison),
+        "verdict": untested(comparison) if test_follows else report.first(comparison, ASK_FOR_AUDIT),
+        "methods": [sections.methods(best_first)],
+        "numbers": sections.words(comparison),
         "evidence": sections.evidence(comparison),
         "agreement": sections.agreement(comparison) if agreement else (),
         "cost": sections.cost(comparison),

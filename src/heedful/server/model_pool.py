@@ -192,7 +192,7 @@ def _beside(name: str | None) -> tuple[Path | None, Path | None]:
         folder, texts = resolve.dictionary(name), resolve.held_out(name)
     except HeedfulError:
         return None, None
-    there = (folder / "config.json").is_file()
+    there = (folder / "manifest.json").is_file()
     return folder if there else None, texts if texts.is_file() else None
 
 

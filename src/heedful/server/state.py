@@ -11,7 +11,8 @@ from fastapi import Depends, Request
 from fastapi import Path as InPath
 
 from heedful.core.model import Model
-from heedful.server import internals, live_explain, run_list
+from heedful.server import internals, run_list
+from heedful.server.explanation_cache import ExplanationCache
 from heedful.server.job_queue import Job, Jobs
 from heedful.server.model_pool import ModelPool, ServedModel
 from heedful.server.schemas import responses
@@ -45,7 +46,7 @@ class ServerState:
     models: ModelPool
     runs: run_list.Runs
     jobs: Jobs = field(default_factory=Jobs)
-    memory: live_explain.ExplanationCache = field(default_factory=live_explain.ExplanationCache)
+    memory: ExplanationCache = field(default_factory=ExplanationCache)
     _dictionaries: dict[str, internals.Dictionary] = field(default_factory=dict)
 
     def dictionary(self, served: ServedModel) -> internals.Dictionary:

@@ -30,7 +30,8 @@ from heedful.modalities.text import TextInput, text_of
 from heedful.modalities.text_windows import select
 from heedful.models.adapter import token_model
 from heedful.server import input_parts
-from heedful.server.live_explain import ExplanationCache, explain_live, predicted
+from heedful.server.explanation_cache import ExplanationCache
+from heedful.server.live_explain import explain_live, predicted
 from heedful.server.schemas import requests, responses
 
 STAND_INS = ("mask", "unk")

@@ -63,7 +63,7 @@ def reason(residuals: Residuals, precision: float) -> str:
         return ""
     if tails(left_out) > MAX_TAILS:
         return (
-            "interval not reliable: a few rows hold most of the error, so values that were not met may be "
+            "interval not reliable: a few inputs have most of the error, so values that were not met may be "
             "larger still; more samples help little, another target (the logarithm of this one) may"
         )
     if residuals.complements and residuals.beyond_line > MAX_BEYOND_LINE and odd(left_out) > MAX_ODD:

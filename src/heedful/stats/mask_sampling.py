@@ -297,11 +297,11 @@ def notes(found: Estimate, precision: float, most: int) -> tuple[str, ...]:
 
 def verdict(found: Estimate, precision: float, most: int) -> str:
     """What the reader must know of how sampling ended."""
-    rows = f"{2 * found.pairs + 2:,} rows"
+    rows = f"{2 * found.pairs + 2:,} model inputs"
     if 2 * found.pairs + 2 >= 2 ** len(found.values):
         return f"every mask was run ({rows}): no sampling error"
     if not found.stderr.any():
-        text = "a line fits every row" if found.values.any() else "all rows with words removed have one value"
+        text = "a line fits all inputs" if found.values.any() else "all inputs without some words are equal"
         return f"{text}: no sampling error seen after {rows}"
     reached = f"relative standard error {found.precision:.2g} after {rows}"
     if found.precision <= precision:

@@ -24,7 +24,7 @@ from heedful.trials.registry import trial_tests
 from heedful.trials.regularisers import KINDS
 from heedful.trials.result import Trial
 from heedful.trials.rows import INTERRUPTED
-from heedful.trials.sentences import conclusion, statements
+from heedful.trials.sentences import answer, conclusion, statements
 from heedful.trials.suite import TrialSettings, TrialSuite
 
 MODEL_FACTS = ("name", "kind", "class", "parameters", "fingerprint")
@@ -105,6 +105,7 @@ def trial(
         statements=statements(rows),
         conclusion=conclusion(rows, len(cases)),
         charts={name: chart(results[name]) for name, chart in charts.items() if chart is not None},
+        answer=answer(rows),
     )
 
 

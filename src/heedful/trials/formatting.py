@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from heedful.core.numbers import fixed, fixed_signed
+from heedful.core.numbers import fixed, fixed_signed, with_interval
 from heedful.trials.rows import TrialRow
 
-NOTHING = "neither changes the answer, so this test shows nothing here"
+NOTHING = "Neither changes the answer, so this test shows nothing here."
 VISIBLE = 0.005  # smallest difference that two decimals show: below it, none is spoken of
 
 
@@ -29,10 +29,16 @@ def unmoved(row: TrialRow) -> bool:
 
 
 def row_interval(row: TrialRow) -> str:
-    low, high = row.interval
-    if math.isfinite(low) and math.isfinite(high):
-        return f"{decimals(row.value)} [{decimals(low)}, {decimals(high)}]"
-    return decimals(row.value)
+    """0.62 (0.57 to 0.67)"""
+    return with_interval(row.value, *row.interval, decimals)
+
+
+def row_range(low: TrialRow, high: TrialRow) -> str:
+    """From the layer with the smallest value to the one with the largest; one number where they are the
+    same."""
+    if low is high:
+        return row_interval(low)
+    return f"{decimals(low.value)} ({low.variant}) to {decimals(high.value)} ({high.variant})"
 
 
 def decimals(value: float) -> str:

@@ -14,8 +14,8 @@ Third parties add theirs through the entry-point group "heedful.plugins".
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Protocol
@@ -43,10 +43,12 @@ class TrialOutcome(Protocol):
 class TrialWords:
     """A test in words: functions of its own rows and of all rows of the trial."""
 
-    showed: Callable[[Rows, Rows], str]
+    showed: Callable[[Rows, Rows], str]  # the answer in a sentence or two, with its control
+    more: Callable[[Rows, Rows], str] | None = None  # further sentences for those who look closer
     against: Callable[[Rows, Rows], str] | None = None  # why not to read attention as the reason, or ""
     conclude: Callable[[Rows, int, Sequence[str]], str] | None = None  # own rows, texts, what speaks against
-    column: tuple[str, str] = ("", "")  # a further number that is shown: its name in `extra`, its heading
+    answer: Callable[[Rows, Rows, int], str] | None = None  # the headline; of how many tests speak against
+    axes: Mapping[str, str] = field(default_factory=dict)  # unit -> what a high value means
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,8 @@ class TrialTest:
             title=self.facts.title,
             showed=self.words.showed(own, every),
             not_shown=self.paragraph("Not shown:"),
-            column=self.words.column,
+            more=self.words.more(own, every) if self.words.more else "",
+            axes=self.words.axes,
         )
 
 

@@ -50,6 +50,8 @@ class Trial(StoredResult):
         What each test showed and did not show.
     conclusion
         What the tests show together.
+    answer
+        The same in a few words: the headline.
     charts
         For each test: the data of its chart.
 
@@ -76,6 +78,7 @@ class Trial(StoredResult):
     statements: tuple[TrialStatement, ...] = ()  # what each test did and did not show
     conclusion: str = ""  # what the tests come to
     charts: Mapping[str, Chart] = field(default_factory=dict)  # by test
+    answer: str = ""  # the conclusion in a few words
 
     @property
     def table(self) -> list[dict[str, Any]]:
@@ -89,8 +92,9 @@ class Trial(StoredResult):
     @property
     def verdict(self) -> str:
         """One paragraph: what each test showed, what it did not show, and the conclusion."""
-        each = (f"{test.showed} Not shown: {test.not_shown}" for test in self.statements)
-        return " ".join([*each, self.conclusion])
+        each = (f"{test.showed} {test.more} Not shown: {test.not_shown}" for test in self.statements)
+        said = " ".join([*each, self.conclusion])
+        return " ".join(said.split())  # without the spaces of what is empty
 
     @property
     def interrupted(self) -> bool:
@@ -120,6 +124,7 @@ class Trial(StoredResult):
     def to_dict(self) -> dict[str, Any]:
         """Everything as a dictionary, ready for JSON."""
         return {
+            "answer": self.answer,
             "verdict": self.verdict,
             "conclusion": self.conclusion,
             "statements": to_jsonable(self.statements),
@@ -144,7 +149,7 @@ class Trial(StoredResult):
         return from_jsonable(cls, {**data, "charts": charts})
 
     def run_title(self) -> str:
-        return f"{self.model.get('name', 'a model')}: {self.conclusion}"
+        return f"{self.model.get('name', 'a model')}: {self.answer or self.conclusion}"
 
 
 def by_unit(rows: Sequence[TrialRow]) -> dict[str, list[TrialRow]]:

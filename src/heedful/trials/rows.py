@@ -50,9 +50,10 @@ class TrialStatement:
 
     test: str
     title: str
-    showed: str
+    showed: str  # the answer to the question in the title, with its control
     not_shown: str
-    column: tuple[str, str] = ("", "")  # a further number that is shown: its name in `extra`, its heading
+    more: str = ""  # further numbers as sentences
+    axes: Mapping[str, str] = field(default_factory=dict)  # unit -> what a high value means
 
 
 def by_test(rows: Sequence[TrialRow]) -> dict[str, list[TrialRow]]:

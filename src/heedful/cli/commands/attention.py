@@ -18,6 +18,7 @@ from heedful.cli.console import (
     put_document,
     put_json,
     read_input,
+    say_written,
     silence_libraries,
     write,
 )
@@ -111,9 +112,10 @@ def attention(
     heedful attention "Read it." -m zoo:titler --stack cross --answer "Reading"
     heedful attention "not bad" --ablate 0.1,1.* --how uniform
 
-    A letter shows the type of a head. The type says what the head looks at: P previous word, N next word,
-    S the word itself, F first position, D special tokens except the first, . punctuation, V one other word,
-    B the same text of a pair, ~ many words, - none of these.
+    A letter shows the type of a head. The type says what the head looks at: P previous (word), N next (word),
+    S self (the word itself), F first (position), D delimiter (special tokens except the first), . period
+    (punctuation), V vertical (one other word), B block (the same text of a pair), ~ broad (many words),
+    - heterogeneous (none of these).
 
     A high weight shows where a head looks. It does not show what the model uses. To find out what the model
     uses, see heedful explain and heedful trial.
@@ -148,11 +150,9 @@ def attention(
         print(atlas.to_csv("weights" if weights else "heads"), end="")
     else:
         look.show(atlas, matrix, gone, verbose)
-    if not quiet:
-        for path in filter(None, (html, figure, save)):
-            print_stderr(f"wrote {path}")
-        if shape == "text" and not html:
-            print_stderr("to see every head: --html heads.html")
+    say_written(save, html, figure, quiet=quiet)
+    if not quiet and shape == "text" and not html:
+        print_stderr("to see every head: --html heads.html")
 
 
 @dataclass(frozen=True)
@@ -203,12 +203,11 @@ class AttentionView:
     def show(self, atlas: Atlas, matrix: Floats, gone: AblationResult | None, verbose: bool) -> None:
         """Above the maps of a model without some heads: what that did."""
         from heedful.reports import ablation
-        from heedful.reports.atlas import AtlasView, document
+        from heedful.reports.atlas import AtlasView, document, links_title
 
         kind = None
         if self.head is None:
-            where = "all layers" if self.layer is None else f"layer {self.layer}"
-            title = f"Strongest links between words, {self.how} of {where}"
+            title = links_title(self.how, self.layer)
         else:
             heads = atlas.stack(self.stack).heads
             kind = atlas.kinds(self.stack)[(self.layer or 0) * heads + self.head]

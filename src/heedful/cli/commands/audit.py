@@ -17,6 +17,7 @@ from heedful.cli.console import (
     progress_bar,
     put_json,
     reproduce,
+    say_written,
     silence_libraries,
     write,
 )
@@ -156,8 +157,9 @@ def audit(
         print(result.to_csv(), end="")
     else:
         _show(result, verbose)
-    if not quiet:
-        _say_where(html, out)
+    say_written(out, html, quiet=quiet)
+    if not (quiet or out or html):
+        print_stderr("nothing was saved: --html FILE writes the report, --out FOLDER saves everything")
     reproduce(result.command, quiet)
 
 
@@ -228,13 +230,6 @@ def _resumable(out: Path | None) -> Iterator[None]:
         else:
             print_stderr("stopped: nothing is saved without --out FOLDER")
         raise
-
-
-def _say_where(html: Path | None, out: Path | None) -> None:
-    if html is not None or out is not None:
-        print_stderr(f"wrote {html or Path(out or '') / 'report.html'}")
-    else:
-        print_stderr("nothing was saved: --html FILE writes the report, --out FOLDER saves everything")
 
 
 def _names(given: list[str] | None) -> list[str] | None:

@@ -46,7 +46,7 @@ def explain(
     """Show which words decided one prediction, by several methods.
 
     \b
-    heedful explain "the service is not bad"
+    heedful explain "The pasta was not great, but the staff were wonderful"
     heedful explain "not bad" --method occlusion,grad-l2 --operator delete
     heedful explain "not bad" --method all --dry-run
     heedful explain "not bad" --target negative --contrast positive --html a.html

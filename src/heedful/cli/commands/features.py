@@ -18,6 +18,7 @@ from heedful.cli.console import (
     print_stderr,
     progress_bar,
     put_json,
+    say_written,
     silence_libraries,
 )
 from heedful.core.numbers import duration
@@ -121,6 +122,7 @@ def harvest(
             workers=workers,
             progress=say,
         )
+    say_written(out, quiet=quiet)
     if as_json:
         put_json({"folder": str(out), **acts.facts.to_dict()})
         return

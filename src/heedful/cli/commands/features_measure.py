@@ -13,10 +13,12 @@ from heedful.cli.console import (
     progress_bar,
     put_document,
     put_json,
+    say_written,
     silence_libraries,
     write,
 )
 from heedful.core.errors import HeedfulError
+from heedful.core.numbers import percent
 
 SAE_HELP = "A folder that heedful features train wrote, or zoo:lm."
 Sae = Annotated[Path, o.argument(metavar="SAE", help=SAE_HELP)]
@@ -46,7 +48,7 @@ LEGEND = {
     "l0": "features above zero a token, mean",
     "explained": "share of the variance of the activations that the dictionary gives back",
     "dead": "features that never fire on the {tokens:,} tokens read: with more tokens there are fewer",
-    "dense": "features that fire on more than {dense above:.0%} of the tokens",
+    "dense": "features that fire on more than {dense} of the tokens",
     "activation": "mean length of what a firing feature adds, in the model's units",
     "size": "these lengths summed over a token, as a multiple of the token's own length",
     "recovered (zero)": "of the loss it costs to set the activations to zero, what the dictionary gives back",
@@ -109,7 +111,7 @@ def measure(
 def _show(found: Any, noises: dict[str, Any]) -> None:
     from rich.table import Table
 
-    from heedful.reports.measured import ranged
+    from heedful.reports.measured import ranged, shown
 
     about, out = found.about, console()
     out.print(
@@ -121,10 +123,10 @@ def _show(found: Any, noises: dict[str, Any]) -> None:
     table = Table(*heads, box=None, pad_edge=False)
     for name, figure in found.figures.items():
         share = name in SHARES or name.startswith("recovered")
-        form = "{:.1%}" if share else "{:.4g}"
-        beside = [form.format(found.controls[c][name]) if name in found.controls[c] else "" for c in controls]
+        show = shown(share)
+        beside = [show(found.controls[c][name]) if name in found.controls[c] else "" for c in controls]
         over = noises.get(name)
-        last = [f"{form.format(over.mean)} ({form.format(over.sd)})"] if over else []
+        last = [f"{show(over.mean)} ({show(over.sd)})"] if over else []
         table.add_row(name, ranged(figure, share), *beside, *last)
     out.print(table)
     if found.loss:
@@ -134,7 +136,7 @@ def _show(found: Any, noises: dict[str, Any]) -> None:
         out.print(line)
     legend = Table.grid(padding=(0, 2, 0, 0))
     for name in found.figures:
-        legend.add_row(name, LEGEND[name].format(**about), style="dim")
+        legend.add_row(name, LEGEND[name].format(**about, dense=percent(about["dense above"])), style="dim")
     out.print()
     out.print(legend)
 
@@ -167,7 +169,7 @@ def split(
         from heedful.reports.html import page
 
         write(html, page(shown))
-        print_stderr(f"the trees are in {html}")
+        say_written(None, html)
     if as_json:
         put_json({"saes": [str(folder) for folder in saes], **result.to_dict(trees)})
         return

@@ -14,6 +14,7 @@ from heedful.cli.console import (
     progress_bar,
     put_document,
     put_json,
+    say_written,
     silence_libraries,
     write,
 )
@@ -114,13 +115,12 @@ def page(
     write(html, result.page())
     if save:
         result.save(save)
-        if not quiet:
-            print_stderr(f"wrote {save}")
+    say_written(save, html, quiet=quiet)
     if as_json:
         put_json({"page": str(html), **result.to_dict()})
         return
     put_document(result.document(), verbose)
-    print_stderr(f"{html}: {len(result)} features, in {duration(time.monotonic() - started)}")
+    print_stderr(f"{len(result)} features, in {duration(time.monotonic() - started)}")
 
 
 def interpret(

@@ -23,6 +23,7 @@ def texts_for(given: Path | None, sae: Path) -> Path:
         raise HeedfulError(
             "no texts were given", f"only zoo:lm brings its own, {sae} does not", "Name a file"
         )
-    if not given.is_file():
-        raise HeedfulError(f"there is no file {given}")
+    from heedful.io.datasets.sources import check_there
+
+    check_there(given)
     return given

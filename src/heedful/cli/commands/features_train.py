@@ -17,10 +17,11 @@ from heedful.cli.console import (
     print_stderr,
     progress_bar,
     put_json,
+    say_written,
     silence_libraries,
 )
 from heedful.core.errors import HeedfulError
-from heedful.core.numbers import duration
+from heedful.core.numbers import duration, percent
 from heedful.core.progress import Report, Step
 
 Kind = Literal["relu", "relu-tied", "topk", "batchtopk", "jumprelu", "matryoshka"]
@@ -129,6 +130,7 @@ def train(
         speaks = workers.rank == 0
     if speaks:
         _put(sae, results, out, time.monotonic() - started, as_json)
+        say_written(out, quiet=quiet)
 
 
 @contextmanager
@@ -180,7 +182,7 @@ def _looking(store: Any, texts: Path | None, name: str | None, seed: int) -> Any
 
 def _by_k(choice: Any) -> str:
     """What the pilot measured."""
-    shares = ", ".join(f"{max(0.0, r):.0%} with k = {k}" for k, r in choice.reproducible.items())
+    shares = ", ".join(f"{percent(max(0.0, r))} with k = {k}" for k, r in choice.reproducible.items())
     return f". Share of the variance that such features explain: {shares}" if shares else ""
 
 
@@ -188,7 +190,7 @@ def line(standing: Mapping[str, Any]) -> str:
     """How a run stands, in a line."""
     return (
         f"loss {standing['loss']:.4g}, {standing['l0']:.1f} active, "
-        f"{standing['explained']:.1%} explained, {standing['dead']:.1%} dead"
+        f"{percent(standing['explained'], 1)} explained, {percent(standing['dead'], 1)} dead"
     )
 
 
@@ -206,13 +208,11 @@ def _put(sae: Any, told: list[dict[str, Any]], out: Path, seconds: float, as_jso
         sae.config.kind,
         f"{sae.config.width:,}",
         f"{last['l0']:.1f}",
-        f"{last['explained']:.1%}",
-        f"{last['dead']:.1%}",
+        percent(last["explained"], 1),
+        percent(last["dead"], 1),
         f"{last['loss']:.4g}",
         f"{last['step']:,}",
     )
     console().print(table)
     observed = sae.config.source["maxima_rows"]
-    print_stderr(
-        f"on the last batch; maxima of features over {observed:,} activations; in {out}, {duration(seconds)}"
-    )
+    print_stderr(f"on the last batch; maxima of features over {observed:,} activations; {duration(seconds)}")

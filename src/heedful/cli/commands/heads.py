@@ -10,7 +10,7 @@ import typer
 
 from heedful.cli import options as o
 from heedful.cli.commands import heads_ablation
-from heedful.cli.console import form, print_stderr, progress_bar, put_result, silence_libraries
+from heedful.cli.console import form, progress_bar, put_result, say_written, silence_libraries
 from heedful.core.progress import Report
 
 if TYPE_CHECKING:
@@ -159,5 +159,4 @@ def _measured(name: str, run: Callable[[Any, Report], Any], quiet: bool, allow_p
 
 def _put(found: Any, how: str, html: Path | None, verbose: bool, quiet: bool) -> None:
     put_result(found, how, html, verbose)
-    if html and not quiet:
-        print_stderr(f"wrote {html}")
+    say_written(None, html, quiet=quiet)

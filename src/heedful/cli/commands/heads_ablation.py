@@ -15,6 +15,7 @@ from heedful.cli.console import (
     print_stderr,
     progress_bar,
     put_result,
+    say_written,
     silence_libraries,
 )
 from heedful.core.progress import Report
@@ -231,16 +232,14 @@ def _measured(
 def _store(result: Any, folder: Path | None, quiet: bool) -> None:
     if folder is not None:
         result.save(folder)
-        if not quiet:
-            print_stderr(f"wrote {folder}")
+        say_written(folder, quiet=quiet)
 
 
 def _put(found: Any, shape: str, left: list[str], html: Path | None, verbose: bool, quiet: bool) -> None:
     put_result(found, shape, html, verbose, left_out=left)
     if quiet:
         return
-    if html:
-        print_stderr(f"wrote {html}")
+    say_written(None, html)
     for line in left[:5]:
         print_stderr(line)
     if len(left) > 5:

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from heedful.cli import options as o
-from heedful.cli.console import console, print_stderr, progress_bar, put_json, silence_libraries, write
+from heedful.cli.console import (
+    console,
+    print_stderr,
+    progress_bar,
+    put_json,
+    say_written,
+    silence_libraries,
+    write,
+)
 from heedful.core.defaults import HOST, STUDY_PORT
 from heedful.core.errors import HeedfulError
 
@@ -97,10 +105,7 @@ def run(
         put_json(report.to_dict())
     else:
         terminal.show(report.document(), console(), verbose, more=o.MORE)
-    if not quiet:
-        for written in (out, html):
-            if written:
-                print_stderr(f"wrote {written}")
+    say_written(out, html, quiet=quiet)
     if not report.holds:
         raise typer.Exit(1)
 

@@ -4,31 +4,47 @@ from __future__ import annotations
 
 from heedful.cli import options as o
 from heedful.cli.console import (
-    print_stderr,
+    console,
     put_json,
+    say_written,
     write,
 )
 
+MORE = "More with -v, and in the report."
 
-def report(run: o.Folder, html: o.Html = None, as_json: o.AsJson = False) -> None:
-    """Write the HTML report of any saved run. The model is not needed.
+
+def report(
+    run: o.Folder,
+    html: o.Html = None,
+    as_json: o.AsJson = False,
+    verbose: o.Verbose = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Show a saved run, and write its HTML report. The model is not needed.
 
     \b
     heedful explain "the service is not bad" --out run/
+    heedful report run/
     heedful report run/ --html why.html
 
-    The command opens every folder that --out or the web page wrote. Without --html, it writes the report to
-    the file report.html in that folder.
+    The command opens every folder that --out or the web page wrote. It prints the result, and then the name
+    of the report. Without --html, the report is the file report.html in that folder. With --quiet, the
+    command prints only errors. With --json, it prints only the JSON document. It then writes a report only
+    if you give --html.
     """
     from heedful.io.run_folder import read, refusing_damage
+    from heedful.reports import terminal
 
     result = read(run, most=None)
-    if html or not as_json:
-        with refusing_damage(run):  # values that fit their types may still not fit together
-            page = result.page()
-        write(html or run / "report.html", page)
-        print_stderr(f"wrote {html or run / 'report.html'}")
+    with refusing_damage(run):  # values that fit their types may still not fit together
+        document = result.document()
+        page = result.page() if html or not as_json else ""
+        data = result.to_dict() if as_json else {}
+    place = html or (None if as_json else run / "report.html")
+    if place is not None:
+        write(place, page)
     if as_json:
-        with refusing_damage(run):
-            document = result.to_dict()
-        put_json(document)
+        put_json(data)
+    elif not quiet:
+        terminal.show(document, console(), verbose, more=MORE)
+    say_written(None, place, quiet=quiet)

@@ -13,6 +13,7 @@ from heedful.cli.console import (
     put_result,
     read_text,
     reproduce,
+    say_written,
     silence_libraries,
 )
 from heedful.cli.typed_command import typed
@@ -131,9 +132,7 @@ def steer(
     put_result(result, "json" if as_json else "text", html, verbose)
     if save:
         result.save(save)
-    if not quiet:
-        for path in filter(None, (html, save)):
-            print_stderr(f"wrote {path}")
+    say_written(save, html, quiet=quiet)
     reproduce(wish["command"], quiet)
 
 

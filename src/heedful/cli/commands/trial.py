@@ -14,10 +14,10 @@ from heedful.cli.console import (
     check_save,
     console,
     form,
-    print_stderr,
     progress_bar,
     put_json,
     reproduce,
+    say_written,
     silence_libraries,
     write,
 )
@@ -145,10 +145,7 @@ def trial(
     if save:
         result.save(save)
     _print(result, shape, verbose)
-    if not quiet:
-        for written in (html, save):
-            if written:
-                print_stderr(f"wrote {written}")
+    say_written(save, html, quiet=quiet)
     reproduce(command, quiet)
     if result.interrupted:
         raise typer.Exit(130)

@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
+from heedful.core.numbers import percent
 from heedful.io.json_codec import to_jsonable
 
 
@@ -84,7 +85,7 @@ class Synthetic:
         _check(self.plan)
         if float(self.chances.max()) > 0.5:
             raise HeedfulError(
-                f"a feature would be on in {float(self.chances.max()):.0%} of the samples",
+                f"a feature would be on in {percent(float(self.chances.max()))} of the samples",
                 "that is not sparse",
                 "Use a smaller `active` or more features",
             )

@@ -32,6 +32,7 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
+from heedful.core.numbers import percent
 from heedful.features.activations.stream import ActivationStream, InMemoryRows
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.sae.settings import TrainSettings, resolve_settings
@@ -128,7 +129,7 @@ def _not_measured(rows: ActivationStream, steps: int) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{max(0.0, share):.0%}"
+    return percent(max(0.0, share))
 
 
 def _measured(rows: ActivationStream, width: int, seed: int, fit: Fit) -> dict[int, Reproducible]:

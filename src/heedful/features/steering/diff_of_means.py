@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
+from heedful.core.numbers import short
 from heedful.features.activations.eval_windows import Corpus, corpus, rows_at
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.steering.directions import Direction, site_of
@@ -30,7 +31,7 @@ from heedful.features.steering.strength import parse_all
 from heedful.models.adapter import TokenModel
 
 MAX_ROWS = 20_000
-NONE = "No difference of means stands beside: there are no texts to take it from."
+NONE = "There is no difference of means to compare with: there are no texts to take it from."
 Texts = Iterable[str] | str | Path | Corpus
 
 
@@ -59,9 +60,12 @@ def contrast(
     signs = [-1.0 if one.takes_out else 1.0 for one in wanted]
     vector = torch.stack([sign * v / v.norm() for sign, (v, _) in zip(signs, apart, strict=True)]).sum(0)
     on = min(int(count) for count in sums.on)
-    text = f"Difference of means: {on:,} tokens on which it fires less {sums.n - on:,} on which it does not"
-    lengths = "; ".join(f"length {float(v.norm()):.3g}, by chance {chance:.3g}" for v, chance in apart)
-    return Direction(vector.float(), place, (on, sums.n - on), apart[0][1], (f"{text} ({lengths}).",))
+    text = (
+        f"Difference of means: {on:,} tokens on which the feature fires, compared with {sums.n - on:,} on "
+        "which it does not."
+    )
+    lengths = "; ".join(f"{short(float(v.norm()))} (by chance {short(chance)})" for v, chance in apart)
+    return Direction(vector.float(), place, (on, sums.n - on), apart[0][1], (f"{text} Length {lengths}.",))
 
 
 def beside(
@@ -73,7 +77,7 @@ def beside(
     try:
         direction = contrast(model, sae, how, texts, site=site)
     except HeedfulError as error:
-        return None, f"No difference of means stands beside: {error}"
+        return None, f"There is no difference of means to compare with: {error}"
     return direction, direction.notes[0]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +17,26 @@ from heedful.io.json_codec import to_jsonable
 
 BROKEN = 2.0  # times the perplexity of unsteered texts
 MAX_REPETITION = 0.5  # of all runs of three tokens: a text that repeats itself
+MORE_REPETITION = 0.1  # beyond that of the unsteered text: from here on it is said
+
+
+class TextChange(Enum):
+    """What a steer did to a text. The slider of the live page stops before REPEATS and BROKEN."""
+
+    NONE = "no token changed"
+    CHANGED = "the text changed"
+    REPEATS_MORE = "the text changed and repeats itself more than before"
+    REPEATS = "the text repeats itself, and did not before"
+    BROKEN = "the text is unlikely"
+
+
+def change_of(ratio: float, before: float, after: float) -> TextChange:
+    """`ratio` of perplexities, steered to unsteered; `before` and `after`: shares of repeated trigrams."""
+    if ratio > BROKEN:
+        return TextChange.BROKEN
+    if after > MAX_REPETITION >= before:
+        return TextChange.REPEATS
+    return TextChange.REPEATS_MORE if after - before >= MORE_REPETITION else TextChange.CHANGED
 
 
 @dataclass(frozen=True)
@@ -106,6 +127,11 @@ class Sweep(StoredResult):
         """The first strength at which more than half of all runs of three tokens are repeats."""
         return self._first(method, lambda point: point.looping)
 
+    def repeats_more(self, method: str | None = None) -> str | None:
+        """The first strength at which the texts clearly repeat themselves more than the unsteered ones."""
+        before = self.base.repetition.value
+        return self._first(method, lambda point: point.repetition.value - before >= MORE_REPETITION)
+
     def _first(self, method: str | None, test: Callable[[SweepPoint], bool]) -> str | None:
         result = self.of(method or self.methods[0]) if self.methods else ()
         return next((point.strength for point in result if test(point)), None)
@@ -116,7 +142,10 @@ class Sweep(StoredResult):
         for method in self.methods:
             at, circles = self.breaks(method), self.loops(method)
             text = f"breaks at {at}" if at else "does not break within this range"
+            more = self.repeats_more(method)
             also = f", repeats itself from {circles} on" if circles else ""
+            if more and more != circles:
+                also = f", repeats itself more than unsteered from {more} on{also}"
             lines.append(f"{method} {text} (perplexity over {BROKEN:g} × unsteered){also}.")
         if self.base.looping:
             lines.append("The unsteered texts repeat themselves, too.")
@@ -167,6 +196,18 @@ class Sides(StoredResult):
     beside: Mapping[str, Continuation] = field(
         default_factory=dict
     )  # what another push of the same size writes
+
+    @property
+    def ratio(self) -> float:
+        """Of perplexities, after to before; nan where they cannot be compared."""
+        before, after = self.before.perplexity, self.after.perplexity
+        return after / before if before > 0 and math.isfinite(after) else math.nan
+
+    @property
+    def change(self) -> TextChange:
+        if self.same:
+            return TextChange.NONE
+        return change_of(self.ratio, self.before.repetition, self.after.repetition)
 
     @property
     def columns(self) -> dict[str, Continuation]:

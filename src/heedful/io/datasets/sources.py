@@ -180,10 +180,20 @@ def _listed(given: Any) -> Any:
     return list(given) if again and hasattr(given, "__len__") else given
 
 
+def check_there(path: Path) -> None:
+    """Refuses what is no file, and says where it was looked for."""
+    if path.is_dir():
+        raise HeedfulError(f"{path} is not a file", "it is a folder", "Name a file in it")
+    if not path.exists():
+        looked = f"heedful looked for it in {path.parent.resolve()}"
+        raise HeedfulError(f"there is no file {path}", looked, "Check the name, or give the whole path")
+    if not path.is_file():
+        raise HeedfulError(f"{path} is not a file", "it is a device or a pipe", "Write the texts to a file")
+
+
 def _file(path: Path, columns: Columns, limit: int | None, kinds: Mapping[str, str]) -> FileSource:
     """Refuses, before any work, what could never be read."""
-    if not path.is_file():
-        raise HeedfulError(f"there is no file {path}" if not path.exists() else f"{path} is not a file")
+    check_there(path)
     if path.suffix.lower() not in kinds:
         raise HeedfulError(f"{path.name} has an unknown file type", fix=f"Name it one of: {', '.join(kinds)}")
     source = FileSource(path, columns, limit)

@@ -25,7 +25,9 @@ from heedful.reports.charts.forest_scatter import (
     across_lines,
     axis,
     directed,
+    end_labels,
     image,
+    label_room,
     legend,
     mark,
     up_lines,
@@ -42,10 +44,13 @@ def curves(chart: Curves) -> str:
     at_x, at_y = (math.log10 if letter in log else float for letter in "xy")
     shown = [(one, list(_points(one, log, at_x, at_y))) for one in series]
     every = [point for _, points in shown for point in points]
-    x = axis((p[0] for p in every), LEFT, RIGHT, zero=False)
+    room = label_room([one.name for one in series])
+    right = RIGHT - room
+    x = axis((p[0] for p in every), LEFT, right, zero=False)
     y = axis((v for p in every for v in p[1:]), BOTTOM, TOP, zero="y" not in log)
     up = directed(chart.y, chart.better)
-    drawn = [across_lines(x, TOP, BOTTOM, chart.x, "x" in log), up_lines(y, LEFT, RIGHT, up, "y" in log)]
+    drawn = [across_lines(x, TOP, BOTTOM, chart.x, "x" in log), up_lines(y, LEFT, right, up, "y" in log)]
+    ends = {}
     for number, (one, points) in enumerate(shown):
         kind = f"s{number % 4}"
         if one.low and points:
@@ -53,6 +58,10 @@ def curves(chart: Curves) -> str:
             drawn.append(f'<polygon class="spread {kind}" points="{_path(edge, x, y)}"/>')
         drawn.append(f'<polyline class="path {kind}" points="{_path([p[:2] for p in points], x, y)}"/>')
         drawn += [mark(MARKS[number % 4], x.at(p[0]), y.at(p[1]), kind) for p in points[:: _every(points)]]
+        if points:
+            ends[number] = (x.at(points[-1][0]), y.at(points[-1][1]), one.name)
+    if room:
+        return image(RIGHT + 20, BOTTOM + 48, chart.title, [*drawn, *end_labels(ends, right, TOP, BOTTOM)])
     return _finished(drawn, [one.name for one in series], BOTTOM + 48, chart.title)
 
 

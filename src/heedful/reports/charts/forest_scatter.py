@@ -9,7 +9,7 @@ Numbers that are not finite are left out. Every plot has a title for those who c
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from heedful.core.charts import Forest, Line, Scatter
@@ -18,6 +18,7 @@ from heedful.reports.html_parts import esc
 
 LETTER = 6.4  # width of a letter of an axis title, about
 MARKS = ("circle", "square", "triangle", "diamond")
+MOST_ENDS, LONGEST_END, END_STEP = 8, 26, 15.0  # names at the ends of lines: how many, letters, px apart
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,8 @@ def forest(chart: Forest) -> str:
     name = directed(chart.x, chart.better)
     # narrow, so that its letters can still be read on a telephone
     width, step, top = max(480.0, left + 300.0, LETTER * len(name) + 20.0), 26.0, 10.0
-    values = (v for r in lines for v in (r.value, r.low, r.high, r.control, chart.reference))
-    across = axis(values, left, width - 20)
+    values = [v for r in lines for v in (r.value, r.low, r.high, r.control, chart.reference)]
+    across = axis([*values, *(chart.ends or ())], left, width - 20)
     bottom = top + step * len(lines)
     drawn = [across_lines(across, top, bottom, name)]
     drawn += _reference(chart, across, top, bottom)
@@ -95,11 +96,17 @@ def scatter(chart: Scatter) -> str:
     series = chart.series
     left, width, top, bottom = 70.0, 680.0, 14.0, 300.0
     points = [p for one in series for p in one.points if all(map(math.isfinite, p))]
-    x, y = axis((p[0] for p in points), left, width - 20), axis((p[1] for p in points), bottom, top)
+    lines = all(one.joined or len(one.points) == 1 for one in series)
+    room = label_room([one.name for one in series]) if lines else 0.0
+    right = width - 20 - room
+    x, y = axis((p[0] for p in points), left, right), axis((p[1] for p in points), bottom, top)
     drawn = [across_lines(x, top, bottom, chart.x)]
-    drawn.append(up_lines(y, left, width - 20, directed(chart.y, chart.better)))
+    drawn.append(up_lines(y, left, right, directed(chart.y, chart.better)))
+    ends = {}
     for number, one in enumerate(series):
         shown = [(a, b) for a, b in one.points if math.isfinite(a) and math.isfinite(b)]
+        if shown:
+            ends[number] = (x.at(shown[-1][0]), y.at(shown[-1][1]), one.name)
         if one.joined and len(shown) > 1:
             path = " ".join(f"{x.at(a):.1f},{y.at(b):.1f}" for a, b in shown)
             drawn.append(f'<polyline class="path s{number % 4}" points="{path}"/>')
@@ -107,7 +114,9 @@ def scatter(chart: Scatter) -> str:
             text = f"{one.name}: {short(a)}, {short(b)}"
             drawn.append(mark(MARKS[number % 4], x.at(a), y.at(b), f"s{number % 4}", text))
     height = bottom + 48
-    if len(series) > 1:
+    if room:
+        drawn += end_labels(ends, right, top, bottom)
+    elif len(series) > 1:
         drawn += legend([one.name for one in series], left, height)
         height += 24
     return image(width, height, chart.title, drawn)
@@ -166,6 +175,37 @@ def legend(names: Sequence[str], left: float, y: float, *, first: int = 0, squar
         drawn.append(mark(shape, x + 6, y + 4, f"s{number % 4}"))
         drawn.append(f'<text x="{x + 16:.1f}" y="{y + 8:g}">{esc(name)}</text>')
         x += 16 + 7.2 * len(name) + 24
+    return drawn
+
+
+def label_room(names: Sequence[str]) -> float:
+    """Room right of a plot for names at the ends of their lines; 0: one line, or too many or too long names,
+    which are in a legend below."""
+    longest = max(map(len, names), default=0)
+    fits = 1 < len(names) <= MOST_ENDS and longest <= LONGEST_END
+    return 30 + LETTER * longest if fits else 0.0
+
+
+def end_labels(
+    ends: Mapping[int, tuple[float, float, str]], right: float, top: float, bottom: float
+) -> list[str]:
+    """Names right of a plot, each as high as its line ends; those that would overlap are moved apart.
+    `ends`: number of the line -> where it ends, and its name."""
+    order = sorted(ends, key=lambda number: ends[number][1])
+    heights: list[float] = []
+    for number in order:
+        heights.append(max(ends[number][1], heights[-1] + END_STEP if heights else top))
+    for place in reversed(range(len(heights))):
+        heights[place] = min(heights[place], bottom - END_STEP * (len(heights) - 1 - place))
+    drawn = []
+    for number, height in zip(order, heights, strict=True):
+        x, y, name = ends[number]
+        if right - x > 6 or abs(height - y) > 3:
+            drawn.append(
+                f'<line class="grid" x1="{x:.1f}" x2="{right + 6:.1f}" y1="{y:.1f}" y2="{height:.1f}"/>'
+            )
+        drawn.append(mark(MARKS[number % 4], right + 13, height, f"s{number % 4}"))
+        drawn.append(f'<text class="end" x="{right + 23:.1f}" y="{height + 4:.1f}">{esc(name)}</text>')
     return drawn
 
 

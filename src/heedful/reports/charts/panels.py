@@ -19,6 +19,7 @@ from heedful.reports.html_parts import esc
 
 SIDE, WIDE, GAP, HEAD = 104.0, 152.0, 14.0, 22.0
 LEFT, FOOT = 44.0, 16.0  # room for the numbers of axes
+TITLE = 22.0  # room for the title of an axis: of y above all panels, of x below them
 
 
 def arrows(chart: Arrows) -> str:
@@ -103,15 +104,16 @@ def _grid(
     sizes: tuple[float, float, float] = (SIDE, GAP, 0.0),
     axes: tuple[str, str] = ("", ""),
 ) -> str:
-    """`sizes`: the width of a panel, the room left of the first, the room below each. `axes`: their titles,
-    below all panels."""
+    """`sizes`: the width of a panel, the room left of the first, the room below each. `axes`: their titles:
+    that of x below the panels, that of y above them, where a long one has room."""
     wide, margin, foot = sizes
+    start = TITLE if axes[1] else 0.0
     columns = max(1, min(columns, len(panels)))
     below = 18.0 if any(panel.note for panel in panels) else 0.0
     high = HEAD + SIDE + foot + below + GAP
     drawn = []
     for number, panel in enumerate(panels):
-        left, top = margin + (wide + GAP) * (number % columns), high * (number // columns) + HEAD
+        left, top = margin + (wide + GAP) * (number % columns), start + high * (number // columns) + HEAD
         middle = left + wide / 2
         drawn.append(
             f'<text class="name" x="{middle:g}" y="{top - 7:g}" text-anchor="middle">{esc(panel.name)}</text>'
@@ -120,8 +122,13 @@ def _grid(
         drawn += draw(panel, left, top)
         place = f'x="{middle:g}" y="{top + SIDE + foot + 15:g}"'
         drawn.append(f'<text {place} text-anchor="middle">{esc(panel.note)}</text>')
-    height = high * -(-len(panels) // columns)
-    for line in filter(None, (axes[0] and f"across: {axes[0]}", axes[1] and f"up: {axes[1]}")):
-        drawn.append(f'<text x="{margin:g}" y="{height + 6:g}">{esc(line)}</text>')
+    height = start + high * -(-len(panels) // columns)
+    if axes[1]:
+        drawn.append(f'<text class="axis" x="4" y="14">↑ {esc(axes[1])}</text>')
+    if axes[0]:
+        end = margin + (wide + GAP) * columns - GAP
+        drawn.append(
+            f'<text class="axis" x="{end:g}" y="{height + 6:g}" text-anchor="end">{esc(axes[0])} →</text>'
+        )
         height += 18.0
     return image(margin + (wide + GAP) * max(columns, 3 if axes[0] else 1), height, title, drawn)

@@ -32,7 +32,7 @@ def chart_lines(chart: Chart, width: int) -> list[str]:
 def _forest(chart: Forest, width: int) -> list[str]:
     """├──●──┤ on one scale, a line │ at the reference."""
     values = [v for one in chart.lines for v in (one.value, one.low, one.high, chart.reference)]
-    low, high = reach([values])
+    low, high = reach([[*values, *(chart.ends or ())]])
     spread = (high - low) or 1.0
     decimals = min(6, max(2, 1 - math.floor(math.log10(spread))))  # neighbours must differ
     numbers = [
@@ -60,9 +60,21 @@ def _forest(chart: Forest, width: int) -> list[str]:
         long = len(one.label) > names
         lines += [one.label] if long else []
         lines.append(f"{'' if long else one.label:<{names}}  {''.join(cells)}  {number}")
-    named = f"{chart.reference_name}" if chart.reference_name else ""
-    below = " " * (names + 2) + _centred(named, at(chart.reference), room) if named else ""
-    return [*lines, *filter(str.strip, (below.rstrip(), f"{directed(chart.x, chart.better)}"))]
+    here = at(chart.reference)
+    below = [_centred(chart.reference_name, here, room)]
+    if chart.ends:
+        below = _axis(short(low), (short(chart.reference), chart.reference_name), short(high), here, room)
+    below = [" " * (names + 2) + each for each in below]
+    return [*lines, *(each.rstrip() for each in (*below, directed(chart.x, chart.better)) if each.strip())]
+
+
+def _axis(low: str, reference: tuple[str, str], high: str, place: int, room: int) -> list[str]:
+    """0       0.5 random       1, the name on a line of its own where there is no room for it."""
+    middle, name = reference
+    bare = low.ljust(place - len(middle) // 2) + middle
+    if len(f"{bare} {name}  {high}") <= room:
+        return [f"{bare} {name}".ljust(room - len(high)) + high]
+    return [bare.ljust(room - len(high)) + high, _centred(name, place, room)]
 
 
 def _centred(text: str, place: int, room: int) -> str:

@@ -17,7 +17,7 @@ from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
 from heedful.modalities.text import text_of
 from heedful.models.adapter import token_model
-from heedful.server import audit_advice, internals, live_explain, run_list, what_if
+from heedful.server import audit_advice, automatic_test, internals, live_explain, run_list, what_if
 from heedful.server.model_pool import ServedModel
 from heedful.server.schemas import requests, responses
 from heedful.server.state import REFUSALS, NotFound, Number, RequestState, ServerState
@@ -102,7 +102,8 @@ async def explain_live(
     served = state.models.get(ask.model)
 
     def job(model: Model) -> responses.LiveAnswer:
-        return live_explain.explain_live(model, ask, state.memory, served.worker.queue.qsize())
+        room = len(state.jobs.active(automatic_test.KIND)) < automatic_test.MAX_AT_ONCE
+        return live_explain.explain_live(model, ask, state.memory, served.worker.queue.qsize(), room)
 
     return await served.run_quick(request, job)
 

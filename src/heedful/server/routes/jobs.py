@@ -18,7 +18,7 @@ from heedful.core.model import Model
 from heedful.io import run_folder
 from heedful.io.json_codec import json_text
 from heedful.models.adapter import token_model
-from heedful.server import explain_job, internals, run_list, steering_limit
+from heedful.server import automatic_test, explain_job, internals, run_list, steering_limit
 from heedful.server.job_queue import ENDED, Job
 from heedful.server.run_view import asked
 from heedful.server.schemas import requests, responses
@@ -31,7 +31,10 @@ router = APIRouter(prefix="/api/jobs", responses=REFUSALS)
 
 @router.post("/explain", status_code=202)
 def start_explain(ask: requests.ExplainJobRequest, state: RequestState) -> responses.JobState:
-    """Methods one after the other, then the test; stored as a run, of a cancelled job what was finished."""
+    """Methods one after the other, then the test; stored as a run, of a cancelled job what was finished. An
+    automatic one is not stored, and ends the one before it of the same owner."""
+    if ask.automatic:
+        return _start_automatic(ask, state)
     state.runs.room()
 
     def work(model: Model, job: Job) -> None:
@@ -44,6 +47,17 @@ def start_explain(ask: requests.ExplainJobRequest, state: RequestState) -> respo
                 job.run = run_list.number(explain_job.stored(finished[-1], state.runs.root, job.id))
 
     return job_state(state.start("explain", ask, work))
+
+
+def _start_automatic(ask: requests.ExplainJobRequest, state: ServerState) -> responses.JobState:
+    for older in state.jobs.active(automatic_test.KIND):
+        if older.owner == ask.owner:
+            state.jobs.cancel(older)
+
+    def work(model: Model, job: Job) -> None:
+        explain_job.explain_at_once(model, ask, state.memory, job)
+
+    return job_state(state.start(automatic_test.KIND, ask, work))
 
 
 @router.post("/attention", status_code=202)

@@ -116,6 +116,7 @@ class ExplainJobRequest(LiveRequest):
     """Methods run as a job, and tested against random orders."""
 
     test: bool = True
+    automatic: bool = False  # started by the page itself: not stored, and ended by the next one
     owner: Owner = "nobody"
 
 

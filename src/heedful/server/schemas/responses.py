@@ -39,6 +39,31 @@ class TextPiece(BaseModel):
     end: int
 
 
+class WordEffect(BaseModel):
+    text: str
+    effect: float | None  # of removing it alone; None: not measured
+
+
+class BetterMethod(BaseModel):
+    """A method that is better than random orders on this text."""
+
+    method: str
+    beat: int
+    draws: int
+
+
+class FirstScreen(BaseModel):
+    """The first screen below the prediction, in the words of every other surface."""
+
+    sentence: str  # which words decide
+    operator: str  # by which words were removed to say so
+    effects: list[WordEffect]
+    shading: str  # the method that shades the text
+    better: list[BetterMethod]
+    methods: str  # the same as a sentence
+    advice: str
+
+
 class LiveAnswer(BaseModel):
     text: str  # as the model reads it: both texts of a pair, a chat in its template
     prediction: list[Prediction]
@@ -48,6 +73,7 @@ class LiveAnswer(BaseModel):
     methods: list[MethodCost]
     testing: float  # seconds that the test of the methods takes
     testing_rows: int
+    automatic: bool  # the test is cheap: the page starts it without a click
     html: dict[str, str]  # parts of the report
     notes: list[str]
     operators: list[str]

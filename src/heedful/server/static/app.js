@@ -52,6 +52,7 @@ const empty = () => {
 
 const ask = async () => {
   keep();
+  methods.leave();
   if (!hasText()) { drop("look"); drop("predict"); empty(); return; }
   document.body.classList.add("asking");
   try {
@@ -94,7 +95,7 @@ const tooLong = (message) => {
 };
 
 let pause = 0;
-export const refresh = () => { clearTimeout(pause); pause = setTimeout(ask, PAUSE); };
+export const refresh = () => { methods.leave(); clearTimeout(pause); pause = setTimeout(ask, PAUSE); };
 
 export const setText = (text) => {
   input.value = text;

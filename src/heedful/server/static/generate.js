@@ -1,5 +1,5 @@
 // What the model writes after the text: tokens with their probabilities; click one to see why it was written. The
-// matrix shows, for each written token, which tokens before it led to it.
+// matrix shows, for each written token, which tokens before it led to it, by one of several methods or at random.
 import { $, bars, button, code, heading, make, parts, say, shell, signed } from "./dom.js";
 import { cancel, drop, ENDED, follow, get, quick, start } from "./net.js";
 import { hasText, keep, said, state } from "./state.js";
@@ -126,16 +126,30 @@ const move = (at) => {
 
 // --- the matrix -------------------------------------------------------------------------------------
 
+const MEANING = {
+  occlusion: (operator) => `Each cell: how far the model's score for the written token falls when the earlier token is removed (${operator}). It is measured, not estimated.`,
+  "grad-x-input": () => "Each cell: gradient times input, an estimate from one backward pass per row. Nothing was removed to check it.",
+  random: () => "Random scores: the control. They know nothing about the model. Structure that you also see here means nothing.",
+};
+
 const matrix = () => {
   const found = result.matrix;
   if (!found) { grid.replaceChildren(); return; }
+  const scores = found.methods.find(({ method }) => method === state.matrix) || found.methods[0];
+  const select = make("select", { on: { change: () => { state.matrix = select.value; keep(); matrix(); grid.querySelector("select").focus(); } } });
+  for (const { method } of found.methods) select.append(make("option", { value: method, textContent: method === "random" ? "random (control)" : method, selected: method === scores.method }));
+  const hidden = found.hidden ? ` The first ${found.hidden.toLocaleString("en")} tokens of the prompt are not shown.` : "";
+  const lead = `One row per written token, one column per token before it. ${MEANING[scores.method](scores.operator)} Colours are relative to the strongest score of the row. Plain blue: towards the token. Striped orange: away from it.${hidden}`;
+  grid.replaceChildren(...heading("Which tokens led to which", lead, 3),
+    make("p", { className: "controls" }, make("label", { className: "field" }, make("span", { textContent: "Scores by" }), select)),
+    make("div", { className: "scroll", role: "region", tabIndex: 0, aria: { label: `Token by token matrix, scores by ${scores.method}` } }, table(found, scores)));
+};
+
+const table = (found, scores) => {
   const level = (share) => Math.min(9, Math.round(9 * Math.abs(share)));
   const head = (text, at) => make("th", { scope: "col", className: at < found.prompt ? "" : "new" }, make("span", { textContent: visible(text) }));
   const cell = (share, at) => make("td", { className: level(share) ? `${share > 0 ? "pos" : "neg"} l${level(share)}` : "", title: `${visible(found.columns[at])}: ${signed(share)}`, aria: { label: signed(share) } });
   const row = (shares, at) => make("tr", { data: { row: at }, className: at === state.token ? "chosen" : "" },
     make("th", { scope: "row" }, button(visible(result.tokens[at].text), () => choose(at), { className: "link", aria: { label: `Why ${result.tokens[at].text.trim() || visible(result.tokens[at].text)}?` } })), ...shares.map(cell), ...found.columns.slice(shares.length).map(() => make("td", { className: "later" })));
-  const table = make("table", { className: "matrix" }, make("thead", {}, make("tr", {}, make("th", { scope: "col" }, make("span", { className: "unseen", textContent: "written token" })), ...found.columns.map(head))), make("tbody", {}, ...found.rows.map(row)));
-  const hidden = found.hidden ? ` The first ${found.hidden.toLocaleString("en")} tokens of the prompt are not shown.` : "";
-  grid.replaceChildren(...heading("Which tokens led to which", `One row per written token, one column per token before it. Colours: score by ${found.method}, relative to the strongest of the row. Plain blue: towards the token. Striped orange: away from it.${hidden}`, 3),
-    make("div", { className: "scroll", role: "region", tabIndex: 0, aria: { label: "Token by token matrix" } }, table));
+  return make("table", { className: "matrix" }, make("thead", {}, make("tr", {}, make("th", { scope: "col" }, make("span", { className: "unseen", textContent: "written token" })), ...found.columns.map(head))), make("tbody", {}, ...scores.rows.map(row)));
 };

@@ -1,19 +1,22 @@
 // The first screen, methods and evidence. Cheap methods run while one types; others say what they cost and wait for
 // a click. A job runs them one by one and tests them against random orders; it goes on when the page is closed.
+// Where the server says that the test is cheap, the page starts it by itself, and drops it when the text changes.
 import { $, button, count, duration, heading, make, parts, say } from "./dom.js";
 import { cancel, ENDED, follow, get, start } from "./net.js";
 import { keep, question, state } from "./state.js";
-import { model, refresh } from "./app.js";
+import { model, refresh, view } from "./app.js";
 import * as tabs from "./tabs.js";
 import * as trying from "./try.js";
 
 let here = null, live = null, request = null, job = null, stop = null, result = null;
+let alone = false, starting = false;  // the job was started by the page itself; it is about to be
 
 export const begin = (found) => { here = found; };
 tabs.onOpen("evidence", () => { if (live && !html("agreement")) refresh(); });
 
 export const clear = () => {
-  live = result = job = null;
+  leave(true);
+  live = result = job = request = null;
   stop?.();
   for (const id of ["verdict", "test", "methods", "evidence", "made"]) $(id).replaceChildren();
 };
@@ -21,6 +24,7 @@ export const clear = () => {
 const html = (name) => (result?.html[name] ?? live?.html[name] ?? "");
 const costs = () => result?.methods ?? live?.methods ?? [];
 const running = () => job !== null && !ENDED.includes(job.state);
+const busy = () => starting || running();
 const isDone = (cost) => cost.state === "live" || cost.state === "done";
 
 export const repeat = (name) => {
@@ -31,17 +35,47 @@ export const repeat = (name) => {
 };
 
 // What was found as one typed.
-export const show = (found, asked) => {
-  const same = request && JSON.stringify(request) === JSON.stringify(asked) && result;
+export const show = async (found, asked) => {
+  const same = isAsked(asked) && (result || busy());
   live = found;
   request = asked;
   if (!same) {
+    leave(true);
     result = null;
     stop?.();
     job = null;
   }
   draw();
-  if (state.job && !job) resume(state.job);
+  if (state.job && !job) await resume(state.job);
+  if (request === asked) testAlone();
+};
+
+const isAsked = (asked) => request !== null && JSON.stringify(request) === JSON.stringify(asked);
+
+// The text has changed: nobody waits for the test of the old one.
+export const leave = (now = false) => {
+  if (!alone || !(now || !isAsked({ ...question(), methods: state.methods }))) return;
+  if (running() && job.id) cancel(job.id).catch(() => {});
+  stop?.();
+  [alone, starting, job] = [false, false, null];
+};
+
+// The same test as by the button, and by heedful.explain; not stored.
+const testAlone = async () => {
+  if (!live?.automatic || result || busy()) return;
+  const mine = request;
+  [alone, starting] = [true, true];
+  draw();
+  try {
+    const begun = await start("explain", { ...mine, automatic: true }, "-live");
+    if (request !== mine || !alone) { cancel(begun.id).catch(() => {}); return; }
+    starting = false;
+    listen(begun, true);
+  } catch {  // too many are waiting: the button is there
+    if (request !== mine) return;
+    [alone, starting] = [false, false];
+    draw();
+  }
 };
 
 const draw = () => {
@@ -60,7 +94,9 @@ const first = () => {
   for (const radio of radios()) radio.addEventListener("change", () => { state.shade = methodOf(radio); keep(); trying.claims(); });
   shade();
   if (focused) radios().find(({ checked }) => checked)?.focus();
+  if (alone && busy()) $("verdict").querySelector(".sentences")?.append(make("li", { className: "testing", textContent: "The methods are being tested on this text." }));
   $("test").replaceChildren(progress(), testing());
+  saving();
 };
 
 // The picker of the first screen, which Try it follows.
@@ -72,10 +108,18 @@ export const shading = () => { const on = radios().find(({ checked }) => checked
 const canTest = () => model().capabilities.includes("values") && Boolean(live?.testing_rows);
 
 const testing = () => {
-  if (html("evidence") || running() || !canTest()) return "";
+  if (html("evidence") || busy() || !canTest()) return "";
   const price = `${duration(live.testing)} · ${count(live.testing_rows, "model input")}`;
   return make("p", { className: "acts" }, button(`Test the methods on this text · ${price}`, () => run([], true), { className: "act go" }),
     make("span", { className: "lead", textContent: "Does the model follow what each method says, more than it follows random orders?" }));
+};
+
+// A test that the page started is not stored unless one wants it.
+const saving = () => {
+  $("copies").querySelector("[data-save]")?.remove();
+  if (busy() || !html("evidence")) return;
+  if (alone) $("copies").append(button("Save in Runs", () => run([], true), { data: { save: "" } }));
+  else if (job?.run) $("copies").append(button("Open in Runs", () => { state.run = job.run; view("runs"); }, { data: { save: "" } }));
 };
 
 // --- methods ----------------------------------------------------------------------------------------
@@ -98,7 +142,7 @@ const waits = (cost) => {
   const name = make("h3", { className: "name", textContent: cost.method });
   if (cost.state === "skipped") return make("article", { className: "method waits" }, make("div", {}, name), make("p", { className: "lead", textContent: `Not for this model: ${cost.why}.` }));
   const now = running() && job.label === cost.method;
-  const act = running() ? make("span", { className: "lead", textContent: now ? "running" : "" })
+  const act = busy() ? make("span", { className: "lead", textContent: now || alone ? "running" : "" })
     : button("Run", () => run([cost.method], false), { className: "act go", aria: { label: `Run ${cost.method}, ${price(cost)}` } });
   return make("article", { className: "method waits", data: { method: cost.method } }, make("div", {}, name, make("p", { className: "facts", textContent: price(cost) })),
     make("div", { className: "wait" }, act, make("p", { className: "lead", textContent: cost.summary })));
@@ -106,7 +150,7 @@ const waits = (cost) => {
 
 const bar = () => {
   const left = costs().filter((cost) => cost.state === "waits");
-  if (running() || !left.length) return "";
+  if (busy() || !left.length) return "";
   const seconds = left.reduce((sum, { seconds: each }) => sum + each, 0) + (live?.testing ?? 0);
   return make("p", { className: "acts" }, button(`Run all and test them · ${duration(seconds)}`, () => run(left.map(({ method }) => method), true), { className: "act go" }));
 };
@@ -138,13 +182,13 @@ const evidence = () => {
   const lead = "A test removes words, once in the order of each method and once in random orders. A method is better than random here if the answer changes sooner by its order.";
   const cannot = "The methods cannot be tested here: words of this text cannot be removed one by one.";
   const act = canTest() ? testing() : make("p", { className: "lead", textContent: cannot });
-  $("evidence").replaceChildren(...heading("Not tested yet", lead), progress(), act, parts(html("agreement")));
+  $("evidence").replaceChildren(...heading(alone && busy() ? "Being tested" : "Not tested yet", lead), progress(), act, parts(html("agreement")));
 };
 
 // --- the job ----------------------------------------------------------------------------------------
 
 const progress = () => {
-  if (!job || job.state === "done") return "";
+  if (!job || alone || job.state === "done") return "";
   if (ENDED.includes(job.state)) {
     const message = job.state === "cancelled" ? "Cancelled. What was finished is shown." : job.error;
     return make("p", { className: job.state === "failed" ? "problem" : "lead job-end", textContent: message });
@@ -166,10 +210,11 @@ const moved = (box) => {
 
 const run = async (more, test) => {
   const have = costs().filter((cost) => isDone(cost) && cost.method !== "random").map(({ method }) => method);
-  const asked = { ...question(), methods: [...new Set([...have, ...more])], test };
+  const names = [...new Set([...have, ...more])], every = costs().every((cost) => isDone(cost) || cost.state === "skipped" || more.includes(cost.method));
+  const asked = { ...question(), methods: state.methods === null && every ? null : names, test };  // null: the usual ones
   const order = here.methods.map(({ name }) => name);
   const wanted = state.methods ?? here.few;
-  asked.methods.sort((a, b) => (wanted.indexOf(a) - wanted.indexOf(b)) || (order.indexOf(a) - order.indexOf(b)));
+  names.sort((a, b) => (wanted.indexOf(a) - wanted.indexOf(b)) || (order.indexOf(a) - order.indexOf(b)));
   try {
     const begun = await start("explain", asked);
     state.job = begun.id;
@@ -179,9 +224,10 @@ const run = async (more, test) => {
   } catch (error) { job = { state: "failed", error: error.message }; draw(); }
 };
 
-const listen = (begun) => {
+const listen = (begun, byItself = false) => {
   stop?.();
   job = begun;
+  alone = byItself;
   draw();
   stop = follow(begun.id, (update) => {
     const before = job?.label;
@@ -190,9 +236,10 @@ const listen = (begun) => {
       const waiting = (live?.methods ?? []).filter((cost) => cost.state !== "live" && !update.result.methods.some(({ method }) => method === cost.method));
       result = { ...update.result, methods: [...update.result.methods, ...waiting] };
     }
-    if (update.fresh || ENDED.includes(update.state) || before !== update.label) draw();
+    if (alone && update.state !== "done" && ENDED.includes(update.state)) alone = false;
+    if (update.fresh || ENDED.includes(update.state) || (!alone && before !== update.label)) draw();
     else document.querySelectorAll("[data-job]").forEach(moved);
-    if (update.state === "done") say("The methods are finished");
+    if (update.state === "done") say(alone ? "The methods are tested" : "The methods are finished");
   });
 };
 
@@ -203,7 +250,7 @@ const resume = async (id) => {
     const same = found.kind === "explain" && ["model", "text", "pair", "turns", "target", "contrast", "unit", "seed"].every((name) => JSON.stringify(found.ask[name] ?? null) === JSON.stringify(question()[name] ?? null));
     if (same) { listen(found); return; }
     if (found.run && found.result === null) {
-      $("methods").append(make("p", { className: "lead" }, "An earlier result is stored: ", button("open it", () => import("./app.js").then(({ view }) => { state.run = found.run; view("runs"); }), { className: "link" })));
+      $("methods").append(make("p", { className: "lead" }, "An earlier result is stored: ", button("open it", () => { state.run = found.run; view("runs"); }, { className: "link" })));
     }
   } catch { state.job = ""; keep(); }
 };

@@ -3,7 +3,7 @@ const LISTS = ["methods"];
 export const ROLES = ["system", "user", "assistant"];
 export const OPERATORS = ["mask", "delete", "swap", "unk", "pad", "mean"];
 const NUMBERS = ["seed", "feature", "strength", "tokens", "token"];
-const DEFAULTS = { view: "explain", tab: "methods", model: "", text: "", pair: null, turns: null, target: "", contrast: "", unit: "word", seed: 0, long: "error", methods: null, job: "", edits: {}, shade: "", a: null, run: "", atlas: "", feature: -1, strength: 1, tokens: 16, wrote: "", token: -1 };
+const DEFAULTS = { view: "explain", tab: "methods", model: "", text: "", pair: null, turns: null, target: "", contrast: "", unit: "word", seed: 0, long: "error", methods: null, job: "", edits: {}, shade: "", a: null, run: "", atlas: "", feature: -1, strength: 1, tokens: 16, wrote: "", token: -1, matrix: "" };
 
 export const state = { ...DEFAULTS };
 

@@ -32,6 +32,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +42,7 @@ from torch import Tensor
 
 from heedful.core.arrays import Floats
 from heedful.core.cost import Cost
+from heedful.core.numbers import percent
 from heedful.core.phrases import listed
 from heedful.core.progress import Progress
 from heedful.io.json_codec import to_jsonable
@@ -58,12 +60,12 @@ from heedful.trials.adversary_search import (
 )
 from heedful.trials.attention_scores import AttendedText, layer_name, shown
 from heedful.trials.examples import Cases, Example
-from heedful.trials.formatting import decimals, ends, row_interval
+from heedful.trials.formatting import decimals, ends, row_range
 from heedful.trials.forward import TOKENS, ask
 from heedful.trials.free_weights import Movable, movable
 from heedful.trials.permute_attention import permuted
 from heedful.trials.registry import Rows, TrialWords, trial_test
-from heedful.trials.rows import TrialRow
+from heedful.trials.rows import TrialRow, by_test
 
 if TYPE_CHECKING:
     from heedful.trials.suite import TrialSuite
@@ -77,6 +79,8 @@ HIGHEST, FEASIBLE = "highest JSD of any weights", "share of starts feasible"
 ON_WORDS, HEADS_MEAN = "attention on words", "JSD of the heads' mean"
 SHARE = "share of texts with an adversary"
 NOWHERE = "clearly replaceable in no layer"
+JSD = "JSD, at most 0.693"  # the unit
+NEARLY_ALL = 0.9  # of attention on words, from which on the rest is not mentioned
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +129,7 @@ class Adversary:
             control=nanmean_of(self.random[real, layer])[0],
             control_name=f"best of {self.search.draws} random weights that keep the answer",
             n=int(real.sum()),
-            unit="JSD, at most 0.693",
+            unit=JSD,
             extra=extra,
             variant=layer_name(layer),
         )
@@ -255,65 +259,129 @@ def _as_shown(layer: Movable, weights: Tensor, attended: AttendedText) -> float:
 def _showed(rows: Rows, _: Rows) -> str:
     known = [row for row in rows if math.isfinite(row.value)]
     if not known:
-        return (
-            "No text has two words between which attention could be dealt out, and an answer that feels it."
-        )
+        return "No text has two words between which attention can move and change the answer."
     low, high = ends(known)
     share = max(row.extra[SHARE] for row in known)
-    feasible = max(row.extra[FEASIBLE] for row in known)
-    text = f"Other attention that keeps the answer was found for up to {share:.0%} of texts, on average at "
+    most = "up to " if len(known) > 1 else ""
+    text = f"For {most}{percent(share)} of texts, very different attention gives the same answer: its mean "
     if not share:
-        text = "No other attention was found that keeps the answer and beats random weights; the farthest is "
-    text += f"JSD {row_interval(low)} ({low.variant})"
-    text += "" if low is high else f" to {row_interval(high)} ({high.variant})"
+        text = "No other attention was found that keeps the answer and is farther than random weights: its "
     return text + (
-        f" of at most {decimals(high.extra[HIGHEST])}, where random weights that keep the "
-        f"answer get to {decimals(high.control)}. Up to {feasible:.0%} of the starts kept it unaided."
+        f"distance is JSD {row_range(low, high)} of at most {decimals(high.extra[HIGHEST])}. Random "
+        f"weights that keep the answer reach {decimals(high.control)}."
     )
 
 
-def _conclude(rows: Rows, texts: int, against: Sequence[str]) -> str:
-    """A few sentences, by rule: is attention replaceable, held fast, or neither, and what speaks against it?
-
-    A layer is replaceable when the lower end of its interval is at least FREE of the highest JSD there is,
-    and held fast when the upper end is at most PINNED of it. The other tests add what they saw.
-    """
+def _further(rows: Rows, _: Rows) -> str:
     known = [row for row in rows if math.isfinite(row.value)]
     if not known:
-        return "Without adversaries that could be searched for, nothing is said about attention as a whole."
-    if known[0].n < MIN_TEXTS_OVERALL:
-        return f"{known[0].n} texts are too few to say anything about attention as a whole."
+        return ""
+    feasible = max(row.extra[FEASIBLE] for row in known)
+    lines = [f"Up to {percent(feasible)} of the starts of the search ended with the same answer unaided."]
+    if means := _head_means(known):
+        lines.append(f"The mean over heads, which readers see, moves by JSD {_spread(means)}.")
+    return " ".join(lines)
+
+
+class AttentionReading(Enum):
+    """What the adversary says about attention as a whole."""
+
+    UNKNOWN = "no text could be searched"
+    FEW = "too few texts"
+    REPLACEABLE = "in every layer"
+    PINNED = "hardly anywhere"
+    PARTLY = "in some layers"
+    UNCLEAR = "in no layer for sure"
+
+
+def _read(known: Rows) -> tuple[AttentionReading, list[TrialRow]]:
+    """The reading, and the layers in which attention is replaceable.
+
+    A layer is replaceable when the lower end of its interval is at least FREE of the highest JSD there is,
+    and held fast when the upper end is at most PINNED of it.
+    """
     free = [row for row in known if row.interval[0] >= FREE * row.extra[HIGHEST]]
     pinned = [row for row in known if row.interval[1] <= PINNED * row.extra[HIGHEST]]
-    here, moved = f"On these {texts:,} texts", _movable(known)
+    if not known:
+        return AttentionReading.UNKNOWN, []
+    if known[0].n < MIN_TEXTS_OVERALL:
+        return AttentionReading.FEW, []
     if len(free) == len(known):
-        text = f"{here} other attention gives the same answers in every layer{moved}:"
-        text += " it says where the model looked, and should not be read alone as why it answered."
-    elif len(pinned) == len(known):
-        text = f"{here} this search found hardly any other attention that gives the same answers{moved}."
-        if any(not row.extra[FEASIBLE] for row in pinned):
-            text += " No start kept the answer unaided: a longer search (climb) may find more."
+        return AttentionReading.REPLACEABLE, free
+    if len(pinned) == len(known):
+        return AttentionReading.PINNED, []
+    return (AttentionReading.PARTLY, free) if free else (AttentionReading.UNCLEAR, [])
+
+
+def _answer(rows: Rows, every: Rows, against: int) -> str:
+    """The headline. It claims no more than the reading."""
+    known = [row for row in rows if math.isfinite(row.value)]
+    reading, free = _read(known)
+    if reading is AttentionReading.FEW:
+        return f"{known[0].n} texts are too few to judge attention as an explanation"
+    if reading is AttentionReading.REPLACEABLE:
+        return "Attention alone does not explain these predictions"
+    if reading is AttentionReading.PARTLY:
+        return f"In {len(free)} of {len(known)} layers, attention alone does not explain these predictions"
+    if reading is AttentionReading.PINNED:
+        return _speaking(against, len(by_test(every)))
+    return ""
+
+
+def _speaking(against: int, tests: int) -> str:
+    """Some tests may speak against attention; none of them can speak for it."""
+    if not against:
+        who = "This test does not speak" if tests == 1 else f"None of {tests} tests speaks"
+    else:
+        who = f"{against} of {tests} tests {'speaks' if against == 1 else 'speak'}"
+    return f"{who} against attention as an explanation"
+
+
+def _conclude(rows: Rows, texts: int, against: Sequence[str]) -> str:
+    """A few sentences: the reading, what it means, what it would hide, and what else speaks against it."""
+    known = [row for row in rows if math.isfinite(row.value)]
+    reading, free = _read(known)
+    if reading is AttentionReading.UNKNOWN:
+        return "The test that changes attention did not run: nothing is said about attention as a whole."
+    if reading is AttentionReading.FEW:
+        return f"{known[0].n} texts are too few to say anything about attention as a whole."
+    here = f"On these {texts:,} texts"
+    if reading is AttentionReading.REPLACEABLE:
+        lines = [f"{here}, other attention gives the same answers in every layer."]
+        lines.append("Attention says where the model looked, but alone it does not say why it answered.")
+    elif reading is AttentionReading.PINNED:
+        lines = [f"{here}, this search found hardly any other attention that gives the same answers."]
+        if any(not row.extra[FEASIBLE] for row in known):
+            lines.append("No start kept the answer unaided: a longer search (climb) may find more.")
         if not against:
-            text += " Nothing else here speaks against reading it, which does not make it an explanation."
+            lines.append("Nothing else here speaks against attention. That does not make it an explanation.")
     else:
         where = f"replaceable in {listed([row.variant for row in free])}" if free else NOWHERE
-        text = f"{here} the answers hold attention in part: it is {where}{moved}."
-        text += " Read it beside a method that removes words."
-    return " ".join([text, *against])
+        lines = [f"{here}, the answers determine attention only in part: it is {where}."]
+        lines.append("Compare it with a method that removes words.")
+    return " ".join([*lines, *_hidden(known), *against])
 
 
-def _movable(rows: Rows) -> str:
+def _hidden(rows: Rows) -> list[str]:
     """What a bare number would hide: heads that cancel in their mean, and weight that could not move."""
-    means = [row.extra.get(HEADS_MEAN, math.nan) for row in rows]
-    known = [mean for mean in means if math.isfinite(mean)]
-    parts = []
-    if known:
-        spread = f"{decimals(min(known))} to {decimals(max(known))}" if len(known) > 1 else decimals(known[0])
-        parts.append(f"head by head; the mean over heads, which readers are shown, moves by JSD {spread}")
+    lines = []
+    if (means := _head_means(rows)) and min(means) < FREE * max(row.extra[HIGHEST] for row in rows):
+        lines.append(f"This is per head. The mean over heads moves less, by JSD {_spread(means)}.")
     share = sum(row.extra[ON_WORDS] for row in rows) / len(rows)
-    if share < 0.9:
-        parts.append(f"words get {share:.0%} of it, and what special tokens get was left alone")
-    return f" ({'; '.join(parts)})" if parts else ""
+    if share < NEARLY_ALL:
+        lines.append(f"Only attention to words was changed, which is {percent(share)} of it.")
+    return lines
+
+
+def _head_means(rows: Rows) -> list[float]:
+    """How far the mean over heads moves, one per layer where it is known."""
+    means = [row.extra.get(HEADS_MEAN, math.nan) for row in rows]
+    return [mean for mean in means if math.isfinite(mean)]
+
+
+def _spread(values: Sequence[float]) -> str:
+    low, high = decimals(min(values)), decimals(max(values))
+    return low if low == high else f"{low} to {high}"
 
 
 @trial_test(
@@ -322,7 +390,13 @@ def _movable(rows: Rows) -> str:
     needs={"attentions", "edits"},
     cite="Jain & Wallace 2019",
     order=3,
-    words=TrialWords(_showed, conclude=_conclude, column=(FEASIBLE, "starts feasible")),
+    words=TrialWords(
+        _showed,
+        _further,
+        conclude=_conclude,
+        answer=_answer,
+        axes={JSD: "higher: attention can differ more"},
+    ),
 )
 def _run(suite: TrialSuite) -> Adversary:
     """The farthest attention (Jensen–Shannon) that moves the answer by at most ε = 0.01: all heads and rows
@@ -333,8 +407,8 @@ def _run(suite: TrialSuite) -> Adversary:
     Cost: up to 1,680 forwards per layer, 825 backwards with two labels, 1,600 for a language model;
     `--climb`, `--starts`
 
-    Not shown: that any model computes such weights: they were searched for one text at a time. Whether
-    trained weights can do it for all texts is the trained adversary's question.
+    Not shown: that any model computes such weights: they were searched for one text at a time. The test
+    trained adversary asks whether a trained model does it for all texts.
     """
     settings = suite.settings
     search = Search(settings.epsilon, settings.starts, settings.climb)

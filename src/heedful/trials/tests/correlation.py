@@ -27,6 +27,8 @@ from torch import Tensor
 from heedful.core.arrays import Floats
 from heedful.core.cost import Cost
 from heedful.core.errors import HeedfulError
+from heedful.core.numbers import percent
+from heedful.core.phrases import listed
 from heedful.core.progress import Progress
 from heedful.io.json_codec import to_jsonable
 from heedful.models.batch import pick
@@ -183,30 +185,46 @@ def gradients(cases: Cases, case: Example, norm: str = "one-hot") -> Floats:
 
 
 def _showed(rows: Rows, _: Rows) -> str:
-    known = [row for row in rows if math.isfinite(row.value)]
-    parts = []
-    for to in (GRADIENTS, LEFT_OUT):
-        if own := of_key(known, to):
-            best = max(own, key=lambda row: row.value)
-            where = f"{best.variant}; significant in {best.extra[SHARE]:.0%} of texts"
-            parts.append(f"like {to} with tau {row_interval(best)} at best ({where})")
-    if not parts:
+    known = _known(rows)
+    best = _best(known)
+    if not best:
         return "No text has ranks to compare: fewer than two words, or scores that are all the same."
+    parts = [f"{row_interval(row)} with {to}" for to, row in best.items()]
     controls = [row.control for row in known if math.isfinite(row.control)]
     chance = decimals(sum(controls) / len(controls) if controls else math.nan)
-    text = f"Attention ranks tokens {' and '.join(parts)}; a random order has {chance}."
+    where = " in the best layer" if len(known) > len(best) + len(of_key(known, REFERENCE)) else ""
+    return f"Its Kendall's tau{where} is {listed(parts)}. Random orders have {chance}."
+
+
+def _further(rows: Rows, _: Rows) -> str:
+    known = _known(rows)
+    lines = [
+        f"The agreement with {to} is significant in {percent(row.extra[SHARE])} of texts ({row.variant})."
+        for to, row in _best(known).items()
+    ]
     if reference := of_key(known, REFERENCE)[:1]:
         own = of_key(known, GRADIENTS) + of_key(known, LEFT_OUT)
         worse = all(above(reference[0].interval[0], row.interval[1]) for row in own)
-        more = "more than attention does with either" if worse else "not clearly more than attention does"
-        text += f" Gradients and leave-one-out agree with each other at {row_interval(reference[0])}, {more}."
-    return text
+        more = "more than attention agrees with either" if worse else "not clearly more than attention does"
+        tau = row_interval(reference[0])
+        lines.append(f"Gradients and leave-one-out agree with each other with tau {tau}, {more}.")
+    return " ".join(lines)
+
+
+def _known(rows: Rows) -> list[TrialRow]:
+    return [row for row in rows if math.isfinite(row.value)]
+
+
+def _best(known: Rows) -> dict[str, TrialRow]:
+    """For gradients and for leave-one-out: the layer that agrees most."""
+    found = {to: of_key(known, to) for to in (GRADIENTS, LEFT_OUT)}
+    return {to: max(own, key=lambda row: row.value) for to, own in found.items() if own}
 
 
 def _against(rows: Rows, _: Rows) -> str:
     ranks = [row for row in of_key(rows, LEFT_OUT) if math.isfinite(row.value)]
     if ranks and not any(above(row.interval[0], 0.0) for row in ranks):
-        return "It ranks tokens not clearly better than chance when they are left out one by one."
+        return "Attention agrees with leave-one-out not clearly better than chance."
     return ""
 
 
@@ -216,7 +234,9 @@ def _against(rows: Rows, _: Rows) -> str:
     needs={"attentions", "edits", "gradients"},
     cite="Jain & Wallace 2019",
     order=1,
-    words=TrialWords(_showed, against=_against, column=(SHARE, "significant")),
+    words=TrialWords(
+        _showed, _further, against=_against, axes={"Kendall tau-b": "higher: the rankings agree more"}
+    ),
 )
 def _run(suite: TrialSuite) -> Correlation:
     """Kendall tau-b of attention with gradients (attention held fixed, through the one-hot) and with

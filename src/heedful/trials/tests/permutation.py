@@ -28,13 +28,14 @@ from scipy import stats
 from heedful.core.arrays import Floats
 from heedful.core.charts import Scatter, Series
 from heedful.core.cost import Cost
+from heedful.core.numbers import with_interval
 from heedful.core.progress import Progress
 from heedful.io.json_codec import to_jsonable
 from heedful.models.attention_hooks import AttentionState, uniform
 from heedful.stats.intervals import NORMAL_QUANTILE, nanmean_of
 from heedful.trials.attention_scores import ALL, AttendedText, layer_name, shown
 from heedful.trials.examples import Cases, Example, largest_change
-from heedful.trials.formatting import NOTHING, above, decimals, ends, unmoved
+from heedful.trials.formatting import NOTHING, above, decimals, ends, row_range, unmoved
 from heedful.trials.forward import Change, ask, without
 from heedful.trials.permute_attention import permuted
 from heedful.trials.registry import Rows, TrialWords, trial_test
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 BINS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the largest weight, as in the paper
 WORDS = 20  # deleted a text, at most
 TOGETHER = "Spearman of largest weight and change"
+SPEARMAN_ENDS = ("Spearman, low", "Spearman, high")
 AT_LEAST, AT_MOST = "at least", "at most"  # ends of the interval of "more than one word deleted"
 
 
@@ -97,8 +99,8 @@ class Permutation:
         extra = {
             "largest weight": float(self.largest[:, place].mean()),
             TOGETHER: r,
-            "Spearman, low": low,
-            "Spearman, high": high,
+            SPEARMAN_ENDS[0]: low,
+            SPEARMAN_ENDS[1]: high,
             "change by uniform attention": float(self.uniform[:, place].mean()),
             "more than one word deleted": more,
             AT_LEAST: reach[0],
@@ -219,21 +221,28 @@ def one_word_less(cases: Cases, rng: np.random.Generator) -> Floats:
 
 def _showed(rows: Rows, _: Rows) -> str:
     low, high = ends(rows)
-    text = f"Shuffled attention moves the answer by {decimals(low.value)} ({low.variant})"
-    text += "" if low is high else f" to {decimals(high.value)} ({high.variant})"
-    text += f", where deleting one random word moves it by {decimals(high.control)}"
+    text = f"Shuffled attention moves the answer by {row_range(low, high)}. "
+    text += f"Deleting one random word moves it by {decimals(high.control)}."
     if unmoved(high):
-        return f"{text}: {NOTHING}."
+        return f"{text} {NOTHING}"
     if _less(high):
-        text += ": the order of the weights matters less than a single word"
+        text += " So the order of the weights matters less than a single word."
     elif _more(low):
-        text += ": the order of the weights matters more than a single word"
+        text += " So the order of the weights matters more than a single word."
     elif not any(_more(row) or _less(row) for row in rows):
-        text += ": no clear difference"
-    together = high.extra.get(TOGETHER, math.nan)
-    if math.isfinite(together):
-        text += f". Over texts, change and largest weight have a Spearman correlation of {decimals(together)}"
-    return text + "."
+        text += " That is no clear difference."
+    return text
+
+
+def _further(rows: Rows, _: Rows) -> str:
+    high = ends(rows)[1]
+    value, low, end = (high.extra.get(name, math.nan) for name in (TOGETHER, *SPEARMAN_ENDS))
+    if not math.isfinite(value):
+        return ""
+    return (
+        "Over texts, the change and the largest weight have a Spearman correlation of "
+        f"{with_interval(value, low, end)} ({high.variant})."
+    )
 
 
 def _more(row: TrialRow) -> bool:
@@ -259,7 +268,7 @@ def _chart(result: Permutation) -> Scatter:
     needs={"attentions", "edits"},
     cite="Jain & Wallace 2019",
     order=2,
-    words=TrialWords(_showed, column=(TOGETHER, "Spearman with largest weight")),
+    words=TrialWords(_showed, _further, axes={"change of the answer": "higher: attention matters more"}),
     chart=_chart,
 )
 def _run(suite: TrialSuite) -> Permutation:

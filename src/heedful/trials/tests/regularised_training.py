@@ -27,6 +27,7 @@ from torch import Tensor
 
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
+from heedful.core.numbers import with_interval
 from heedful.core.phrases import listed
 from heedful.core.progress import Progress
 from heedful.metrics.plausibility import average_precision
@@ -326,13 +327,13 @@ def _showed(rows: Rows, _: Rows) -> str:
     gaps = {
         name: [_gap(row) for row in of_key(rows, name) if MORE in row.extra] for name in (ACCURACY, AUPRC)
     }
-    parts = [f"{name} against training without a term: {listed(own)}" for name, own in gaps.items() if own]
-    return f"Trained on with a term on its heads, {'; '.join(parts)}." if parts else ""
+    parts = [f"{name} {listed(own)}" for name, own in gaps.items() if own]
+    return f"Change compared with training without a regulariser: {'; '.join(parts)}." if parts else ""
 
 
 def _gap(row: TrialRow) -> str:
-    gap, low, high = (signed_decimals(row.extra[name]) for name in (MORE, AT_LEAST, AT_MOST))
-    return f"{row.variant} {gap} [{low}, {high}]"
+    gap, low, high = (row.extra[name] for name in (MORE, AT_LEAST, AT_MOST))
+    return f"{with_interval(gap, low, high, signed_decimals)} ({row.variant})"
 
 
 @trial_test(

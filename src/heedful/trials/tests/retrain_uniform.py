@@ -195,17 +195,18 @@ def _showed(rows: Rows, _: Rows) -> str:
     free, lost = by_key[FREE], by_key[LOST]
     if not above(free.interval[0], free.control):
         return (
-            "Models of this kind, trained again, did not clearly learn the task (accuracy "
-            f"{row_interval(free)}, majority class {decimals(free.control)}): nothing is seen of what "
-            "attention is worth to them."
+            "Models of this kind, trained again, did not clearly learn the task: their accuracy is "
+            f"{row_interval(free)}, the majority class has {decimals(free.control)}. So this test shows "
+            "nothing about attention."
         )
     text = (
-        f"Trained again freely, models of this kind reach an accuracy of {row_interval(free)} (this model: "
-        f"{decimals(free.extra[OWN])}); with uniform attention they lose {row_interval(lost)}"
+        f"Models of this kind, trained again, reach an accuracy of {row_interval(free)} (this model: "
+        f"{decimals(free.extra[OWN])}, majority class: {decimals(free.control)}). With uniform attention "
+        f"they lose {row_interval(lost)}."
     )
     if above(lost.interval[0], 0.0):
-        return text + ": attention helps them."
-    return text + ": at this budget it is not seen that they need it."
+        return text + " So attention helps them."
+    return text + " So it is not shown that they need attention."
 
 
 @trial_test(

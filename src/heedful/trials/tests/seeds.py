@@ -36,7 +36,7 @@ from heedful.nn.train import TrainConfig
 from heedful.stats.divergence import LN2, jsd, tvd
 from heedful.stats.intervals import Interval, two_way_mean
 from heedful.trials.batches import PaddedTexts
-from heedful.trials.formatting import row_interval
+from heedful.trials.formatting import decimals, row_interval
 from heedful.trials.registry import Rows, TrialWords, trial_test
 from heedful.trials.rows import TrialRow, of_key
 from heedful.trials.training import Passed, apart, fit, fresh, maps, place_of, read, settings
@@ -246,7 +246,10 @@ def as_array(values: Tensor) -> Floats:
 
 def _showed(rows: Rows, _: Rows) -> str:
     (apart,) = of_key(rows, TWO_SEEDS)
-    return f"Models that differ by a seed alone are JSD {row_interval(apart)} apart in attention."
+    return (
+        f"The attention of models that differ only in the seed is JSD {row_interval(apart)} apart. From "
+        f"uniform attention they are {decimals(apart.control)} apart."
+    )
 
 
 def _chart(result: Seeds) -> Scatter:
@@ -262,7 +265,14 @@ def _chart(result: Seeds) -> Scatter:
     needs={"attentions", "edits", "training texts"},
     cite="Wiegreffe & Pinter 2019",
     order=6,
-    words=TrialWords(_showed),
+    words=TrialWords(
+        _showed,
+        axes={
+            "accuracy": "higher is better",
+            "JSD, at most 0.693": "higher: attention depends more on the seed",
+            "TVD": "higher: answers depend more on the seed",
+        },
+    ),
     chart=_chart,
 )
 def _run(suite: TrialSuite) -> Seeds:

@@ -291,30 +291,30 @@ def _showed(rows: Rows, every: Rows) -> str:
     if best is None:
         moved = [row for row in of_key(rows, ATTENTION) if row.extra[LAMBDA]]
         best = min(moved, key=lambda row: row.extra[TVD], default=None)
-        text = f"No trained adversary kept the answers within a mean TVD of {LIMIT:g}. "
+        text = f"No trained adversary kept the answers within a mean TVD of {LIMIT:g}. The closest: "
     if best is None:
         return text.strip()
     text += (
-        f"A trained adversary that moved the answers by a mean TVD of {decimals(best.extra[TVD])} "
-        f"moved attention by JSD {row_interval(best)}"
+        f"A second model with answers a mean TVD of {decimals(best.extra[TVD])} away has attention JSD "
+        f"{row_interval(best)} away."
     )
     for seeds in of_key(every, TWO_SEEDS)[:1]:
         how = "further" if above(best.interval[0], seeds.interval[1]) else "not clearly further"
-        text += f", {how} than two seeds are apart ({row_interval(seeds)})"
-    return text + "."
+        text += f" That is {how} than two seeds are apart, JSD {row_interval(seeds)}."
+    return text
 
 
 def _against(rows: Rows, every: Rows) -> str:
     best, seeds = _farthest(rows), of_key(every, TWO_SEEDS)
     if best is not None and seeds and above(best.interval[0], seeds[0].interval[1]):
-        return "Another model answers alike and looks elsewhere, further than seeds go."
+        return "Another model gives the same answers with attention that differs more than between seeds."
     return ""
 
 
 def _chart(result: TrainedAdversary) -> Scatter:
     """The curve over lambda, and two seeds beside it."""
     curve = tuple((float(point.output.mean()), float(point.moved.mean())) for point in result.points)
-    series = [Series("adversary, one point per lambda", curve, joined=True)]
+    series = [Series("adversary, by lambda", curve, joined=True)]
     if math.isfinite(result.control_moved) and math.isfinite(result.control_output):
         series.append(Series("two seeds", ((result.control_output, result.control_moved),)))
     title = "how far attention moved against how far the answers moved"
@@ -327,7 +327,14 @@ def _chart(result: TrainedAdversary) -> Scatter:
     needs={"attentions", "edits", "training texts"},
     cite="Wiegreffe & Pinter 2019",
     order=7,
-    words=TrialWords(_showed, against=_against),
+    words=TrialWords(
+        _showed,
+        against=_against,
+        axes={
+            "JSD, at most 0.693": "higher: attention moved further",
+            "TVD": "higher: the answers moved further",
+        },
+    ),
     chart=_chart,
 )
 def _run(suite: TrialSuite) -> TrainedAdversary:

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from heedful.core.arrays import Floats
 from heedful.core.cost import Cost
+from heedful.core.numbers import percent
 from heedful.core.progress import Progress
 from heedful.io.json_codec import to_jsonable
 from heedful.models.attention_hooks import AttentionState, uniform
@@ -206,17 +207,17 @@ def _judged(kind: str, case: Example, answers: Tensor) -> tuple[Floats, Floats, 
 def _showed(rows: Rows, _: Rows) -> str:
     """The last place is all layers, or the only one."""
     changed = of_key(rows, BESIDE_ALL_WORDS)[-1]
-    text = f"With uniform attention the answer moves by {row_interval(changed)}"
-    text += f" (with all words deleted: {decimals(changed.control)})"
+    text = f"Uniform attention moves the answer by {row_interval(changed)}. "
+    text += f"Deleting all words moves it by {decimals(changed.control)}."
     if unmoved(changed):
-        return f"{text}: {NOTHING}."
+        return f"{text} {NOTHING}"
     for row in of_key(rows, KEPT)[-1:]:
-        text += f"; the prediction stays in {row.value:.0%} of the texts"
+        text += f" The prediction stays the same in {percent(row.value)} of texts."
     for row in of_key(rows, ACCURACY)[-1:]:
-        own, now = f"{row.extra[OWN_ACCURACY]:.3f}", f"{row.value:.3f}"
+        own, now = decimals(row.extra[OWN_ACCURACY]), decimals(row.value)
         moved = f"goes from {own} to {now}" if own != now else f"stays at {own}"
-        text += f"; accuracy {moved} (most frequent label: {row.control:.3f})"
-    return text + "."
+        text += f" The accuracy {moved} (most frequent label: {decimals(row.control)})."
+    return text
 
 
 def _against(rows: Rows, _: Rows) -> str:
@@ -232,7 +233,15 @@ def _against(rows: Rows, _: Rows) -> str:
     needs={"attentions", "edits"},
     cite="Wiegreffe & Pinter 2019",
     order=4,
-    words=TrialWords(_showed, against=_against),
+    words=TrialWords(
+        _showed,
+        against=_against,
+        axes={
+            "change of the answer": "higher: attention matters more",
+            KEPT: "higher: attention matters less",
+            ACCURACY: "higher: attention matters less",
+        },
+    ),
 )
 def _run(suite: TrialSuite) -> UniformAttention:
     """Attention made uniform as the model runs.
