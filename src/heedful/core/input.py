@@ -172,6 +172,11 @@ class Input(NotebookRepr):
         raise NotImplementedError
 
     @property
+    def read_length(self) -> int:
+        """How many positions a network computes for it, about: what a forward pass costs."""
+        return len(self)
+
+    @property
     def positions(self) -> Units:
         """The places that attention runs over, as units: the tokens of a text."""
         return self.units(self.atom)

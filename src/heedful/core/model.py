@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from heedful.core.arrays import Floats
 from heedful.core.cost import Cost, Meter
+from heedful.core.defaults import DEFAULT_METHODS
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Input
 from heedful.core.progress import Progress
@@ -81,6 +82,11 @@ class Model:
     def operators(self) -> tuple[str, ...]:
         """How a unit can be removed; the first is the default."""
         return ()
+
+    @property
+    def default_methods(self) -> tuple[str, ...]:
+        """What runs when no method is named, as far as the model supports it."""
+        return DEFAULT_METHODS
 
     @property
     def baselines(self) -> tuple[str, ...]:

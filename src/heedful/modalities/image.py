@@ -28,6 +28,7 @@ UNITS = ("patch", "grid:N", "superpixel", "region", "pixel")
 CELLS = 8  # per side of the default grid
 MAX_CELLS = 64  # per side
 SUPERPIXELS = 50  # about
+PATCH_PIXELS = 256  # of a usual patch, 16 x 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +90,10 @@ class ImageInput(Input):
         shapes = f"{self.pixels.shape} {self.grid} {self.special}".encode()
         masks = b"".join(name.encode() + b"\0" + np.packbits(mask).tobytes() for name, mask in self.regions)
         return shapes + self.pixels.tobytes() + masks
+
+    @property
+    def read_length(self) -> int:
+        return max(1, len(self) // PATCH_PIXELS)
 
     @property
     def positions(self) -> Units:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from heedful.core.arrays import Floats
 from heedful.core.cost import Meter
+from heedful.core.defaults import DEFAULT_METHODS
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Input
 from heedful.core.model import FeatureMap, Masks, Model
@@ -50,6 +51,7 @@ class PictureModel(Model):
 
     kind = "classifier"
     reader: ImageReader
+    default_methods: tuple[str, ...] = (*DEFAULT_METHODS, "gradcam", "edges")
     baselines: tuple[str, ...] = ("mean", "black", "blur", "noise")
     operators: tuple[str, ...] = tuple(OPERATORS)
 
