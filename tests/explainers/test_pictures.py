@@ -107,7 +107,9 @@ def test_integrated_gradients_equal_captum(baseline: str) -> None:
     )
     item = run_explainer("integrated-gradients", m, x, target, baseline=baseline, tolerance=1e-5, most=2000)
     size = np.abs(item.scores).max()
-    np.testing.assert_allclose(item.scores, by_pixel(expected), atol=5e-3 * size)  # steps of both, kinks of ReLUs
+    np.testing.assert_allclose(
+        item.scores, by_pixel(expected), atol=5e-3 * size
+    )  # steps of both, kinks of ReLUs
     assert item.base is not None
     assert item.total == pytest.approx(item.output - item.base, rel=1e-4)
 
@@ -132,7 +134,9 @@ def test_gradcam_equals_captum(seed: int) -> None:
     assert layer is not None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        coarse = LayerGradCam(wrapped, wrapped.last).attribute(read, target=target.index, relu_attributions=True)
+        coarse = LayerGradCam(wrapped, wrapped.last).attribute(
+            read, target=target.index, relu_attributions=True
+        )
     fine = LayerAttribution.interpolate(coarse, (32, 32), "bilinear")
     item = run_explainer("gradcam", m, x, target)
     np.testing.assert_allclose(item.scores, fine[0, 0].detach().numpy().ravel(), rtol=1e-9, atol=1e-12)
@@ -169,7 +173,9 @@ def test_chefers_rule_and_rollout_by_hand() -> None:
         assert item.over == "patch"
         np.testing.assert_allclose(item.scores, expected[0, 1:].detach().numpy(), rtol=1e-5, atol=1e-9)
     last = out.attentions[-1][0].mean(0)[0, 1:].detach().numpy()
-    np.testing.assert_allclose(run_explainer("attention-avg", m, x, target).scores, last, rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(
+        run_explainer("attention-avg", m, x, target).scores, last, rtol=1e-5, atol=1e-9
+    )
 
 
 class LinearPatches(nn.Module):
@@ -233,7 +239,16 @@ class Corner(nn.Module):
         return self.read(self.relu(self.conv(pixels) + 5.0).flatten(1))
 
 
-SOUND = ("grad-l2", "grad-x-input", "integrated-gradients", "smoothgrad", "occlusion", "lime", "kernel-shap", "rise")
+SOUND = (
+    "grad-l2",
+    "grad-x-input",
+    "integrated-gradients",
+    "smoothgrad",
+    "occlusion",
+    "lime",
+    "kernel-shap",
+    "rise",
+)
 
 
 @pytest.mark.parametrize("method", [*SOUND, "guided-backprop"])
@@ -264,7 +279,10 @@ def test_random_does_not_find_it() -> None:
 def test_controls_do_not_depend_on_the_model() -> None:
     x = ImageModel(Corner().eval(), READER).encode(picture(24))
     for name in ("edges", "smooth-random"):
-        items = [run_explainer(name, m, x, m.target(x)) for m in (ImageModel(Corner(), READER), ImageModel(resnet(), READER))]
+        items = [
+            run_explainer(name, m, x, m.target(x))
+            for m in (ImageModel(Corner(), READER), ImageModel(resnet(), READER))
+        ]
         np.testing.assert_array_equal(items[0].scores, items[1].scores)
 
 

@@ -45,7 +45,15 @@ def networks() -> dict[str, nn.Module]:
         "deit": DeiTForImageClassification(DeiTConfig(**SMALL, **vit)),
         "dinov2": Dinov2ForImageClassification(Dinov2Config(**SMALL, **vit)),
         "swin": SwinForImageClassification(
-            SwinConfig(image_size=32, patch_size=4, embed_dim=8, depths=[1, 1], num_heads=[1, 2], window_size=4, num_labels=3)
+            SwinConfig(
+                image_size=32,
+                patch_size=4,
+                embed_dim=8,
+                depths=[1, 1],
+                num_heads=[1, 2],
+                window_size=4,
+                num_labels=3,
+            )
         ),
         "resnet": ResNetForImageClassification(ResNetConfig(embedding_size=8, layer_type="basic", **sizes)),
         "convnext": ConvNextForImageClassification(ConvNextConfig(num_stages=2, **sizes)),
@@ -53,7 +61,13 @@ def networks() -> dict[str, nn.Module]:
             MobileNetV2Config(image_size=32, num_labels=3, depth_multiplier=0.35)
         ),
         "plain": nn.Sequential(
-            *(nn.Conv2d(3, 6, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 3))
+            *(
+                nn.Conv2d(3, 6, 3, padding=1),
+                nn.ReLU(),
+                nn.AdaptiveAvgPool2d(1),
+                nn.Flatten(),
+                nn.Linear(6, 3),
+            )
         ),
     }
     return {name: module.eval() for name, module in made.items()}
@@ -92,7 +106,9 @@ def test_outputs_are_the_modules_own(name: str) -> None:
     np.testing.assert_allclose(m.scores_of(x), expected, rtol=1e-5, atol=1e-6)  # float32
     target = m.target(x)
     assert target.index == expected.argmax()
-    np.testing.assert_allclose(m.values(x, target, np.ones((1, len(x.units())), bool)), expected.max(), rtol=1e-5)
+    np.testing.assert_allclose(
+        m.values(x, target, np.ones((1, len(x.units())), bool)), expected.max(), rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -158,7 +174,9 @@ def test_attention_is_the_modules_own() -> None:
 
 
 def test_a_processor_is_split_into_seeing_and_normalising() -> None:
-    processor = ViTImageProcessorPil(size={"height": 32, "width": 32}, image_mean=[0.5] * 3, image_std=[0.2] * 3)
+    processor = ViTImageProcessorPil(
+        size={"height": 32, "width": 32}, image_mean=[0.5] * 3, image_std=[0.2] * 3
+    )
     reader = reader_of(processor)
     assert reader.size == (32, 32)
     raw = picture(2, (50, 70))

@@ -216,8 +216,8 @@ class Attribution(CodedResult):
         return units.sums(values if self.over == self.x.atom else self.x.units(self.over).spread(values))
 
     def words(self) -> list[UnitScore]:
-        """The words with their scores."""
-        return self.units("word")
+        """The words of a text with their scores; of another input, its default units."""
+        return self.units()
 
     def top(self, k: int = 5) -> list[UnitScore]:
         """The k words with the largest absolute score, largest first (ties in reading order)."""
@@ -233,6 +233,8 @@ class Attribution(CodedResult):
     def special_mass(self) -> float:
         """Share of the absolute scores on special tokens. They are in no unit, so lists of words do not show
         them."""
+        if self.over != self.x.atom:  # made for units: nothing is outside
+            return 0.0
         total, outside = float(np.abs(self.scores).sum()), self.x.units(self.over).owner == NEVER
         return float(np.abs(self.scores)[outside].sum()) / total if total else 0.0
 

@@ -25,14 +25,19 @@ from heedful.engine.question import POSITION, Question
 
 def answer_rows(trace: Trace, layer: int) -> Tensor:
     """(H, T): each head's attention from where the answer is read, in one layer."""
-    rows = _read(trace, trace.cross or trace.attentions, layer)[:, : trace.x.positions.atoms]  # without a continuation
+    rows = _read(trace, trace.cross or trace.attentions, layer)[
+        :, : trace.x.positions.atoms
+    ]  # without a continuation
     missing = trace.x.positions.atoms - rows.shape[1]  # tokens after the target's position were not read
     return torch.nn.functional.pad(rows, (0, missing))
 
 
 def written_rows(trace: Trace, layer: int) -> Tensor:
     """(H, W): the same over what was written; in an encoder-decoder behind the start token."""
-    begin, count = 1 if trace.cross else trace.x.positions.atoms, 0 if trace.written is None else len(trace.written)
+    begin, count = (
+        1 if trace.cross else trace.x.positions.atoms,
+        0 if trace.written is None else len(trace.written),
+    )
     return _read(trace, trace.decoder_attentions or trace.attentions, layer)[:, begin : begin + count]
 
 

@@ -176,7 +176,9 @@ def _pieces(name: str, labels: Labels) -> Units:
 
 def _given(x: ImageInput) -> Units:
     if not x.regions:
-        raise HeedfulError("no regions were given", fix='Give them: {"picture": ..., "regions": {"dog": mask}}')
+        raise HeedfulError(
+            "no regions were given", fix='Give them: {"picture": ..., "regions": {"dog": mask}}'
+        )
     owner = np.full((x.height, x.width), len(x.regions))
     for number, (_, mask) in reversed(list(enumerate(x.regions))):  # where two overlap, the first has it
         owner[mask] = number

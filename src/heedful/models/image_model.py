@@ -112,7 +112,9 @@ class ImageModel(PictureModel):
         self, module: nn.Module, reader: ImageReader, labels: Sequence[str] | None = None, name: str = ""
     ) -> None:
         if reader.size is None:
-            raise HeedfulError("the size of the pictures is not known", fix="Give it: ImageReader(size=(224, 224))")
+            raise HeedfulError(
+                "the size of the pictures is not known", fix="Give it: ImageReader(size=(224, 224))"
+            )
         self._module, self.reader, self.size_read = module, reader, reader.size
         self.name, self.meter = name or type(module).__name__, Meter()
         self._takes = set(inspect.signature(module.forward).parameters)
@@ -229,9 +231,7 @@ class ImageModel(PictureModel):
         if name == "black":
             return np.zeros_like(x.pixels, dtype=np.float32)
         if name not in OPERATORS:
-            raise HeedfulError(
-                f"unknown baseline {name!r}", fix=f"Use one of: black, {', '.join(OPERATORS)}"
-            )
+            raise HeedfulError(f"unknown baseline {name!r}", fix=f"Use one of: black, {', '.join(OPERATORS)}")
         whole = np.full(len(x.units()), True)
         gone = image_rows(x, ~whole[None], name, "", tuple(OPERATORS))[0]
         return Composer(x)(gone)

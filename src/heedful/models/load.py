@@ -162,7 +162,9 @@ def _reads_pictures(given: Any) -> bool:
     """An image processor of transformers, or a reader of ours; a tokenizer is neither."""
     from heedful.models.image_reader import ImageReader
 
-    return isinstance(given, ImageReader) or (hasattr(given, "preprocess") and not hasattr(given, "vocab_size"))
+    return isinstance(given, ImageReader) or (
+        hasattr(given, "preprocess") and not hasattr(given, "vocab_size")
+    )
 
 
 def _of_pictures(source: Any, processor: Any, labels: Sequence[str] | None) -> Model:

@@ -20,6 +20,7 @@ from rich.text import Text
 from heedful.core import document as doc
 from heedful.core.document import Document, Inline, Node
 from heedful.reports.charts.text import chart_lines
+from heedful.reports.half_blocks import half_blocks
 from heedful.reports.shading import COLOUR_NAMES, FAILED, HOLDS, TERMINAL_COLOURS, hue, level
 from heedful.reports.terminal_grid import TableGrid
 from heedful.reports.visible import visible
@@ -208,6 +209,10 @@ class TerminalRenderer:
         means = {"pos": "for", "neg": "against", "any": "strong"}
         marks = [f"{SIGN_MARKS[kind]} {means[kind]}" for kind in means if kind in hues]
         return ", ".join([*marks, by] if self.plain else [by])
+
+    @draw.register
+    def _(self, node: doc.PictureMap) -> Iterator[RenderableType]:
+        yield from half_blocks(node, self.plain)
 
     @draw.register
     def _(self, node: doc.Legend) -> Iterator[RenderableType]:
