@@ -4,8 +4,8 @@
     map  = ReLU( sum_c w_c A_c ),  enlarged to the picture (bilinear)
 
 A (C, h, w) is the output of the last layer whose output is a map over places and whose gradient is not zero
-there; it is found by running the model once and looking at every layer. In a vision transformer the places are
-patches: after the last block only the class token is read, so the map is taken before its attention.
+there. It is found by running the model once and looking at every layer. In a vision transformer the places
+are patches: after the last block only the class token is read, so the map is taken before its attention.
 
 Cost: one forward + backward. Needs: a layer with places. Selvaraju et al. 2017.
 """

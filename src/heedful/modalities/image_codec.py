@@ -31,7 +31,7 @@ def to_dict(x: ImageInput) -> dict[str, Any]:
 def from_dict(data: Mapping[str, Any]) -> ImageInput:
     """What does not fit raises ValueError."""
     height, width = int(data["height"]), int(data["width"])
-    if not (0 < height and 0 < width and height * width <= MAX_STORED_PIXELS):
+    if not (height > 0 and width > 0 and height * width <= MAX_STORED_PIXELS):
         raise ValueError(f"a picture of {width} x {height} pixels")
     pixels = np.frombuffer(_unpacked(data["pixels"], 3 * height * width), dtype=np.uint8)
     rows, columns = (int(side) for side in data["grid"])

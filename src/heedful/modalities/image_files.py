@@ -77,12 +77,11 @@ def _from_path(path: Path) -> Picture:
 
 def _decoded(file: Any, source: str) -> Picture:
     image_module = _pillow()
-    with _one_clear_line(source):
-        with image_module.open(file, formats=FORMATS) as image:
-            width, height = image.size
-            if width * height > MAX_PIXELS:
-                raise _too_large(source, f"{width:,} × {height:,} pixels")
-            return _from_pil(image, source)
+    with _one_clear_line(source), image_module.open(file, formats=FORMATS) as image:
+        width, height = image.size
+        if width * height > MAX_PIXELS:
+            raise _too_large(source, f"{width:,} × {height:,} pixels")
+        return _from_pil(image, source)
 
 
 def _too_large(source: str, size: str) -> HeedfulError:

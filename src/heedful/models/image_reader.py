@@ -3,8 +3,8 @@
     seen    (H, W, 3) 8-bit colours after resizing and cropping: what is explained, shown and cut into units
     read    (seen / 255 - mean) / std, per channel: what the network reads
 
-An image processor of transformers is split into these two by switching off its rescaling and normalising; that
-both halves together give what the processor gives is tried on a picture when it is loaded.
+An image processor of the transformers library is split into these two steps by switching off its rescaling
+and normalising. When it is loaded, one picture is used to check that both steps give what it gives.
 """
 
 from __future__ import annotations

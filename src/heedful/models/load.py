@@ -35,7 +35,8 @@ def load(
     ----------
     source
         A zoo name such as "zoo:sentiment", a local folder, a hub id, a pair `(transformers model,
-        tokenizer)` or `(image classifier, image processor)`, an `nn.Module` with `embed` and `forward` functions and a tokenizer, or a plain
+        tokenizer)` or `(image classifier, image processor)`, an `nn.Module` with `embed` and `forward`
+        functions and a tokenizer, or a plain
         function from a list of texts to scores.
     tokenizer
         The tokenizer of an `nn.Module`. You can also give a loaded model: then its tokenizer is used.
@@ -48,8 +49,8 @@ def load(
     task
         Kind of the model, such as "classifier" or "causal-lm", if it cannot be recognised.
     modality
-        "image" for an `nn.Module` or a function that takes pictures. A function gets a list of arrays (H, W, 3)
-        with 8-bit colours.
+        "image" for an `nn.Module` or a function that takes pictures. A function gets a list of arrays
+        (H, W, 3) with 8-bit colours.
     processor
         How pictures are read: an image processor of transformers, or `heedful.ImageReader(size, mean, std)`.
     allow_pickle

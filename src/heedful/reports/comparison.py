@@ -82,7 +82,7 @@ def first(comparison: Comparison, ask: str = "") -> tuple[Node, ...]:
     what to type where the explanation was made."""
     sentences = [first_screen.why(comparison), *first_contradictions(comparison)]
     sentences += [first_screen.little(comparison), first_screen.none_better(comparison)]
-    sentences.append(first_screen.better_than_random(comparison))
+    sentences += [first_screen.better_than_random(comparison), first_screen.better_control(comparison)]
     text_notes = [note for who, note in notes(comparison) if who == "text"]
     cut = {method: why for method, why in comparison.skipped.items() if INTERRUPTED in why}
     text_notes += [f"{method} not run: {why}." for method, why in cut.items()]
