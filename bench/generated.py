@@ -15,7 +15,7 @@ from pathlib import Path
 from bench.results import RIVALS, ratios
 from bench.timing import Ratio
 
-TITLE = "Saliency of 16 generated tokens after 64, GPT-2 small's size"
+TITLE = "Saliency of 16 generated tokens after a prompt of 64 tokens, GPT-2 small's size"
 ROOT = Path(__file__).parents[1]
 
 

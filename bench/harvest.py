@@ -68,7 +68,7 @@ def run() -> list[Ratio]:
             harvesting.read = to_the_site
 
     ways = {
-        "harvest, forward passes stop at the site": to_the_site,
+        "harvest, forward passes stop at the layer that is read": to_the_site,
         "harvest, complete forward passes": whole_pass,
     }
     return [

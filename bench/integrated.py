@@ -35,7 +35,7 @@ def run() -> list[Ratio]:
 
     gap = abs(ours.total / (ours.output - ours.base) - 1) if ours.base is not None else float("nan")
     note = f"heedful {gap:.1e} at {passes} points; on {classifier()[1]}"
-    needed = f"captum at {steps} steps: the number it needs, which a user does not know beforehand"
+    needed = f"captum at {steps} steps: enough for this gap, but a user does not know this number beforehand"
     rivals: Rivals = {"captum at 50 steps": (lambda: captum(50), 0.6), needed: (lambda: captum(steps), 0.6)}
     found = compare_all("integrated gradients", work, rivals, pairs=3)
     what = "completeness gap, relative to the change of the output"

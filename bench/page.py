@@ -13,10 +13,11 @@ PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 HEAD = """# Benchmarks
 
 This page compares heedful with other libraries (*rivals*). The column *heedful / rival* is the time (or the
-memory) of heedful divided by that of the rival. Lower is better, and 1 is a tie. Both run in the same process
-on the same model and text, in alternation (A, B, A, B, ...). The ratio is the median over the pairs, with its
-quartiles. *Limit* is the goal that we set. If heedful does not reach a goal, the table says **MISSED**. *F*
-is the time of one forward pass of 128 tokens.
+memory) of heedful divided by that of the rival. Lower is better, and 1 means that both are equal. Both run in
+the same process on the same model and text, in alternation (A, B, A, B, ...). Each pair of runs gives one
+ratio; the table shows the median of these ratios and their quartiles. The column *limit* is the goal that we
+set. If heedful does not reach a goal, the table says **MISSED**. *F* is the time of one forward pass of 128
+tokens.
 
 `make bench` runs everything (about a quarter of an hour on two quiet cores). `python -m bench NAME` runs one
 workload and keeps the results of the others. `python -m bench.page` writes this page from
@@ -33,17 +34,18 @@ inputs is proportional to 1 / (n − d − 1). So the rival needs this many inpu
 n' = d + 1 + (n − d − 1) · V_rival / V_heedful
 ```
 
-The ratio is the time of heedful divided by (the time of the rival times n' / n). (The usual assumption, an
-error proportional to 1 / n, would favour heedful.) The quartiles come from a bootstrap over the seeds. The
-rivals explain the same logit with the same words, and without a selection of words. `bench/lime_error.py` and
-`bench/shap_error.py` say which settings of the rivals were changed for this.
+The ratio is the time of heedful divided by the time that the rival would need for n' inputs: its measured
+time multiplied by n' / n. (If we made the usual assumption, an error variance proportional to 1 / n, the
+ratio would be better for heedful.) The quartiles come from a bootstrap over the seeds. The rivals explain the
+same logit and give scores to the same words, to all of them. `bench/lime_error.py` and `bench/shap_error.py`
+say which settings of the rivals were changed for this comparison.
 
 ## Limitations
 
-- ferret needs transformers < 5. So its 4,600 F were measured only once, on two cores, with an older
-  version of transformers.
+- ferret needs a version of the `transformers` library below 5. So its time, 4,600 F, was measured only once,
+  on two cores, with an older version of `transformers`.
 - inseq needs an older version of a package than the other libraries. So `make bench` makes a separate
-  environment for inseq. heedful and inseq run there in one process.
+  environment for inseq. In this environment, heedful and inseq run in one process.
 """
 DETAILS = ("command", "work", "rival", "heedful", "the rival", "pairs", "model inputs", "notes")
 

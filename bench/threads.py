@@ -38,11 +38,11 @@ SETTINGS = {
 }
 HEAD = """## Threads on a quiet and on a busy machine
 
-By default, torch's threads spin (use the processor) while they wait. On a busy machine this costs more time
-than it saves. So heedful's commands let the threads sleep: they set `OMP_WAIT_POLICY=PASSIVE` before torch is
-imported, unless you set it yourself. `explain` and `audit` use one thread for models below ten million
-parameters, unless `OMP_NUM_THREADS` is set. `audit` then starts one process per core, and each process
-explains one text at a time.
+By default, torch's threads spin (use the processor) while they wait. On a busy machine, spinning costs more
+time than it saves. So heedful's commands let the threads sleep: they set `OMP_WAIT_POLICY=PASSIVE` before
+torch is imported, unless you set it yourself. `explain` and `audit` use one thread for models below ten
+million parameters, unless `OMP_NUM_THREADS` is set. `audit` then starts one process per core, and each
+process explains one text at a time.
 
 In Python, heedful changes nothing. If several processes share the machine, export `OMP_WAIT_POLICY=PASSIVE`
 before you start Python, or call `torch.set_num_threads(1)`.
@@ -100,7 +100,7 @@ def section() -> list[str]:
     machine = measured["machine"]
     rows = [
         f"| {name} | {_median(measured['quiet'][name])} | {_median(measured['busy'][name])} |"
-        for name in SETTINGS
+        for name in measured["quiet"]
     ]
     made = f"`python -m bench.threads`, {measured['date']}, median of {ROUNDS} runs"
     return [

@@ -25,18 +25,19 @@ HERE = Path(__file__).parent
 NOT_PARTS = ("heedful.labs", "heedful.core")
 PARTS = """## Parts
 
-These are the functions and classes that the labs use, with their modules. Their docstrings say more.
+These are the functions and classes that the labs use, with their modules. Their docstrings contain more
+details.
 
 | module | name | does |
 |---|---|---|
 """
 HEAD = """# Methods
 
-This page is generated from the code. `heedful methods` prints the same list. *Signed* scores push
-towards (+) or away from (−) the target; unsigned scores only say how important a word is. *Needs* is
-what the model must support; `heedful doctor MODEL` lists what it supports. *Expensive* methods need one
-pass per token or many more, and run only if you name them. Click a method for its formula, cost,
-limitations and citation. For a short guide, see
+This page is generated from the code. `heedful methods` prints the same list. A *signed* score says whether
+a word pushes the output towards (+) or away from (−) the target. An unsigned score only says how important a
+word is. The column *needs* lists what the model must support; `heedful doctor MODEL` shows what your model
+supports. *Expensive* methods need one pass of the model per token, or many more passes. They run only if you
+name them. Click a method for its formula, cost, limitations and citation. For a short guide, see
 [Which method should I use?](faq.md#which-method-should-i-use)
 
 | method | what it computes | signed | needs |
@@ -47,12 +48,13 @@ UNITS = """
 ## Units of the scores
 
 Most scores and standard errors have the unit of the output. If you multiply the output by a constant,
-they are multiplied by it; if you add a constant, they do not change. The exceptions:
+the scores are multiplied by the same constant. If you add a constant to the output, the scores do not change.
+These methods are exceptions:
 
-- `anchors`, `attention-…`, `random`, `search` and `value-zeroing` give ranks, rules or shares, without a
+- `anchors`, `attention-…`, `random`, `search` and `value-zeroing` give ranks, rules or shares, which have no
   unit.
-- `chefer` and `chefer-lrp` multiply gradients through the layers. With two layers or more they scale in
-  no simple way, and the order of the words may change.
+- `chefer` and `chefer-lrp` multiply gradients through the layers. If the model has two or more layers and you
+  multiply the output, there is no simple rule for the new scores. Even the order of the words may change.
 """
 
 METRICS = """# Metrics
@@ -62,13 +64,14 @@ with a *control* (the same metric on random scores) and with the *best*:
 
 > skill = (value − control) / (best − control)
 
-So 0 is the mean of random scores and 1 is the best value. For some metrics that remove words, *best* is
-"the best order found": the best value of any order of words that heedful found. Metrics that remove words
-are measured with several removal operators. Expensive metrics explain other texts or models, or explain
-again with other seeds. Each of these explanations has a cost, so these metrics run only if you name them.
-*Verdict* is the family of the metric in the verdict of an audit. Metrics without a family are shown, but
-the verdict does not use them. Some metrics have no value in some cases: `plausibility` needs rationales,
-and `completeness` needs a method with a baseline.
+So a skill of 0 is as good as random scores on average, and a skill of 1 is the best value. For some metrics
+that remove words, *best* is "the best order found": heedful tries many orders of the words, and takes the
+best value. Metrics that remove words are measured with several removal operators. Expensive metrics need new
+explanations: of other texts, of other models, or with other seeds. Each new explanation has a cost, so these
+metrics run only if you name them. The column *verdict* names the group of metrics (the family) through which
+a metric counts in the verdict of an audit. Metrics without a family are shown, but the verdict does not use
+them. Some metrics have no value in some cases: `plausibility` needs rationales, and `completeness` needs a
+method with a baseline.
 
 | metric | what it measures | good values | best | verdict |
 |---|---|---|---|---|
@@ -78,13 +81,13 @@ INVARIANCE = """
 ## The unit of the output
 
 The verdict does not depend on the unit of the output. If you multiply the output by a positive constant,
-the metrics of the verdict are multiplied by it, for methods and random orders alike; all other metrics
-keep their values. If you add a constant, no metric changes. `tests/test_unit_of_output.py` checks this
-for every metric. The exceptions, by definition:
+the metrics that the verdict uses are multiplied by the same constant, for methods and for random orders. All
+other metrics keep their values. If you add a constant to the output, no metric changes.
+`tests/test_unit_of_output.py` checks these rules for every metric. By definition, there are four exceptions:
 
 - The control of `completeness`: random scores have size 1, whatever the unit of the output.
-- The warning that there is little to explain: its limit is 0.01 for a logit, and a thousandth of any other
-  output.
+- The warning that there is little to explain: its limit is 0.01 for a logit. For any other output, the
+  limit is a thousandth of the output.
 - `anchors` of a multi-label model: a label is predicted if its logit is above 0.
 - Every number, if the target is a probability: a probability lies between 0 and 1.
 
@@ -108,6 +111,20 @@ imported when they are first used, so `import heedful` does not need torch.
 """
 
 
+SIGNED = "a word pushes the output towards (+) or away from (−) the target"
+UNSIGNED = "none; a score only says how important a word is"
+PROPERTIES = {
+    "complete": "the scores sum to f(text) − f(baseline)",
+    "gradient-l1": "a score is the L1 norm of the gradient",
+    "gradient-l2": "a score is the L2 norm of the gradient",
+    "gradient-mean": "a score is the mean of the gradient",
+    "gradient-x-input": "a score is the gradient times the embedding",
+    "linear": "on a linear model, the score of a word is its weight",
+    "symmetric": "equal words that the model cannot tell apart have equal scores",
+    "unused": "words that the model does not use score zero",
+}
+
+
 def methods() -> str:
     rows = []
     for entry in registry.explainers().values():
@@ -123,12 +140,13 @@ def method(entry: registry.Explainer) -> str:
     needs = ", ".join(f"`{need}`" for need in sorted(entry.needs)) or "nothing"
     params = "".join(f"| `{p.name}` | `{p.default!r}` |\n" for p in entry.params.values())
     table = f"\n## Parameters\n\n| name | default |\n|---|---|\n{params}" if params else ""
+    known = [PROPERTIES.get(each, each) for each in sorted(entry.properties)]
+    checked = "; ".join(known) or "only the properties that all methods must have"
     facts = [
-        f"- **Sign:** {'towards (+) or away from (−) the target' if entry.signed else 'no sign'}",
+        f"- **Sign of a score:** {SIGNED if entry.signed else UNSIGNED}",
         f"- **The model must support:** {needs}",
-        f"- **Runs:** {_explains(entry)}",
-        f"- **Checked properties:** {', '.join(sorted(entry.properties)) or 'the properties of all methods'} "
-        "(`heedful.checks.check_explainer`)",
+        f"- **When it runs:** {_explains(entry)}",
+        f"- **Properties that `heedful.checks.check_explainer` checks:** {checked}",
         f"- **Cite:** {entry.cite}",
     ]
     use = f'`heedful explain "the service is not bad" --method {entry.name}`'
@@ -160,7 +178,7 @@ def metrics() -> str:
 def metric(entry: registry.Metric) -> str:
     """One page."""
     bound = "the best order found on the text" if entry.best is None else f"{entry.best:g}"
-    again = "the method explains other texts or models, or explains again with other seeds"
+    again = "with new explanations: of other texts, of other models, or with other seeds"
     plain = again if entry.expensive else "by the formula below"
     how = "words are removed" if entry.kind == "removal" else plain
     control = "the method's own scores, shuffled" if entry.shuffled else "random scores"
@@ -171,7 +189,7 @@ def metric(entry: registry.Metric) -> str:
         f"- **How it is measured:** {how}",
         f"- **Control:** {control}",
         f"- **Used in the verdict:** {part}",
-        f"- **Runs:** {_runs(entry)}",
+        f"- **When it runs:** {_runs(entry)}",
         f"- **Cite:** {entry.cite}",
     ]
     use = f"`heedful audit reviews.csv --metric {entry.name}`"

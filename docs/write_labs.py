@@ -30,32 +30,37 @@ Each lab repeats an experiment of a paper on two cores and checks its own claims
 prints tables, and `--out` writes a report with figures. The exit code is 1 if a claim fails. In Python:
 `heedful.run_lab(name)`.
 
-Each docs page shows the full run of one seed. Another `--seed` changes the digits, and sometimes a
-conclusion. How often is counted with `--fast` (a smaller run) and seeds computed from each lab's code,
-so nobody chose them: `make lab-seeds`, or in the background `nohup make lab-seeds SEEDS=3 &`. If it is
-interrupted, the same command resumes it.
+The number after a claim is the measured value, usually with a 95 % interval in brackets. A value for
+comparison follows after the semicolon.
+
+Each docs page shows the full run of one seed. Another `--seed` changes the numbers, and sometimes a
+claim fails. To count how often this happens, `make lab-seeds` runs the labs with other seeds and `--fast`
+(a smaller run). The seeds are computed from each lab's code, so nobody chose them. To run it in the
+background, use `nohup make lab-seeds SEEDS=3 &`. If it is interrupted, the same command resumes it.
 
 {seeds}
 
-[seeds.csv](seeds.csv) has all runs. Its column `source` identifies the code: the first 12 digits of the
-SHA-256 of the lab's module and of every heedful module it imports. In the table below, `code` is this
-number when the page was written. *Claims that failed* counts the runs of this code, *all runs* also
-those of older code. `python docs/run_lab_seeds.py --count` counts for the current code.
+[seeds.csv](seeds.csv) has all runs. Its column `source` identifies the code by the first 12 digits of a
+SHA-256 hash over the lab's module and every heedful module it imports. In the table below, the column
+*code* is this hash at the time when the page was written. The column *claims that failed* counts only the
+runs of this code. The column *all runs* also counts runs of older code. The command
+`python docs/run_lab_seeds.py --count` counts for the current code.
 
 Some claims were weakened because a stronger version failed with other seeds:
 
-- `lime-theorem`, bandwidth: the claim is only that the sign of some words depends on the bandwidth, not
-  of how many. The share depends on the sampled texts.
-- `lime-theorem`, deletion: the claim is "farther", without a number. The distance depends on the sampled
-  texts.
-- `lime-theorem`, runs of LIME: the claim is about simultaneous 99.9 % intervals from ten runs. Five runs
-  are too few to estimate their variation.
-- `not-not-explanation --fast`: only the full run claims that attention of zoo:one-layer, and weights
-  that the network learns, guide the network better than uniform weights. The difference is two or
-  three points of F1, too small for the few networks of a fast run.
-- `superposition`: the shapes are claimed for the best of four restarts by loss, as in the paper.
+- `lime-theorem`, bandwidth: the claim is only that the sign of some words depends on the bandwidth. It does
+  not say how many words, because their share depends on the sampled texts.
+- `lime-theorem`, deletion: the claim says "farther", but not how far, because the distance depends on the
+  sampled texts.
+- `lime-theorem`, runs of LIME: the claim is about simultaneous 99.9 % intervals from ten runs of LIME.
+  Five runs are too few to estimate how much the runs differ.
+- `not-not-explanation --fast`: only the full run claims that the guided network is better with attention
+  (of zoo:one-layer or of the BiLSTM) or with weights that it learns than with uniform weights. The
+  difference is two or three points of F1. This is too small to detect with the few networks of a fast run.
+- `superposition`: the claims about shapes are about one of four restarts, the one with the lowest loss, as in
+  the paper.
 
-| lab | minutes | what it shows | after | claims that failed | all runs | code |
+| lab | minutes | what it shows | papers | claims that failed | all runs | code |
 |---|---|---|---|---|---|---|
 """
 
@@ -63,8 +68,8 @@ Some claims were weakened because a stronger version failed with other seeds:
 def page(report: LabReport) -> str:
     """A lab's page."""
     command = f"heedful lab run {report.lab} --seed {report.settings['seed']}"
-    head = f"# {report.title}\n\n*After {escaped(report.cite)}.* {report.answer}\n"
-    head += f"The numbers are of `{command}`.\n\n"
+    head = f"# {report.title}\n\n*Based on {escaped(report.cite)}.* {report.answer}\n"
+    head += f"The numbers come from `{command}`.\n\n"
     claims = "\n".join(map(line, report.claims))
     body = "\n\n".join(part for given in report.parts if (part := told(report.lab, given)))
     return f"{head}{claims}\n\n{body}\n"

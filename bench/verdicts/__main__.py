@@ -31,6 +31,16 @@ PLAIN = {
     "heavy tails values": "heavy-tailed values",
     "the others know nothing": "the others have no information",
     "methods of 6 qualities": "6 methods of known quality",
+    "right on half, the reverse on half": "good order on half of the texts, its reverse on the rest",
+    "twin metrics": "ten metrics that give the same values",
+    "every text four times": "every text appears four times",
+}
+CASES = {
+    "nothing better, symmetric": "no method is better than random, symmetric values",
+    "nothing better, rare wins": "no method is better than random, values with rare wins",
+    "clear": "one method is far better than the others, one method is worse than random",
+    "clear, but one knows nothing": "one method is far better than the others, one method has no information",
+    "near ties": "some methods are nearly equal",
 }
 RESULTS, PAGE = HERE / "bench" / "results" / "verdicts.json", HERE / "docs" / "verdict.md"
 TEXTS, METHODS, MANY = 20, 4, 100
@@ -143,8 +153,8 @@ def table(data: dict[str, Any]) -> str:
     if "simulated" in data:
         part = data["simulated"]
         lines += [
-            f"Simulated audits of {part['texts']} texts and {part['methods']} methods "
-            f"({len(QUALITIES)} methods where their quality is known).",
+            f"Simulated audits. Each audit has {part['texts']} texts and {part['methods']} methods, "
+            "if the row does not say otherwise.",
             "",
             "| what is audited | audits | a false “better than random” "
             "| a recommendation worse than it says |",
@@ -157,17 +167,18 @@ def table(data: dict[str, Any]) -> str:
         part = data["sooner"]
         lines += [
             "",
-            f"Audits with `--until-decided`, at most {part['texts']} texts, "
-            f"{part['audits']:,} audits per line.",
+            f"Simulated audits with `--until-decided`. Each audit has at most {part['texts']} texts. "
+            f"There are {part['audits']:,} audits per row.",
             "",
-            "| what is audited | texts, median | a false “better” | a recommendation worse than it says "
-            "| certified |",
+            "| what is audited | median number of texts | a false “better than random” "
+            "| a recommendation worse than it says | audits that certify a method |",
             "|---|---|---|---|---|",
         ]
         for one in part["cases"]:
             better, use = (Rate("", one[key], one["of"]) for key in ("false better", "false use"))
             share = f"{100 * one['certified'] / one['of']:.0f} %"
-            lines.append(f"| {one['case']} | {one['median texts']:.0f} | {better} | {use} | {share} |")
+            case = CASES.get(one["case"], _named(one["case"]))
+            lines.append(f"| {case} | {one['median texts']:.0f} | {better} | {use} | {share} |")
     if "real" in data:
         lines += ["", *_real_lines(data["real"])]
     return "\n".join(lines)
@@ -185,18 +196,20 @@ def _named(null: str) -> str:
 def _real_lines(part: dict[str, Any]) -> list[str]:
     hold, within = part["claims that hold"], part["recommendations within their gap"]
     return [
-        f"Whole audits of {part['models']} models whose true reasons are known: {part['audits']} audits of "
-        f"{audits.TEXTS} texts each, checked on {audits.FRESH} new texts.",
+        f"Whole audits: {part['audits']} audits of {part['models']} models, with {audits.TEXTS} texts each. "
+        f"The true reasons\nof these models are known. The claims were checked on {audits.FRESH} new texts.",
         "",
         "| | |",
         "|---|---|",
         f"| audits with a false “better than random” | {Rate('', part['false better'], part['audits'])} |",
-        f"| the same, models without any reason | {part['false better without reasons']} of "
-        f"{part['without reasons']} |",
+        "| the same, only for models whose output has no reason in the text | "
+        f"{part['false better without reasons']} of {part['without reasons']} |",
         f"| claims “better than random” that are true on new texts | {hold} of {part['claims']} |",
-        f"| recommendations within their gap on new texts | {within} of {part['recommendations']} |",
-        f"| power, relative to a test that knows the true effects | {part['found'] / part['findable']:.2f} |",
-        f"| Kendall's tau between the measured and the true order | {part['tau']:.2f} |",
+        "| recommended methods that are within the printed gap on new texts | "
+        f"{within} of {part['recommendations']} |",
+        "| power, divided by the power of a test that knows the true effects | "
+        f"{part['found'] / part['findable']:.2f} |",
+        f"| Kendall's tau between the measured and the true order of the methods | {part['tau']:.2f} |",
     ]
 
 

@@ -45,14 +45,19 @@ def section(name: str, audit: heedful.Audit) -> str:
     lines = [f"> {line}" for line in audit.verdict.sentences]
     lines = [line for pair in lines for line in (pair, ">")][:-1]
     lines += ["", *rows(HEADS, verdict_rows(audit))]
-    lines += ["Share of random orders beaten, per metric family and per operator:", ""]
+    lines += [
+        "The next table shows the share of random orders beaten, per metric family and per operator. In the",
+        "last column, the smallest share of an operator is subtracted from the largest share.",
+        "",
+    ]
     lines += rows(apart_heads(audit), judged_apart(audit))
     lines += [f"![Skill by method, metric and operator](examples/{name}.svg)", "", *skills(audit)]
     lines += [f"All numbers: [{name}-table.csv](examples/{name}-table.csv).", ""]
     lines += [
-        f"{audit.texts} texts. Model inputs: {cost['asked']:,} asked for, {cost['run']:,} run;"
-        f" {cost['naive']:,} if nothing were shared. The prediction equals the label on {audit.right} of"
-        f" {audit.labelled}."
+        f"The methods and metrics asked for {cost['asked']:,} model inputs. Many of these inputs are equal.",
+        f"So heedful ran only {cost['run']:,} model inputs. If nothing were shared, {cost['naive']:,}",
+        f"model inputs would be necessary. The prediction equals the label on {audit.right} of",
+        f"{audit.labelled} texts.",
     ]
     return "\n".join(lines)
 

@@ -208,10 +208,10 @@ CHEAP: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("said", "operators", "told"),
     [
-        ("mask", {"delete", "swap"}, "fitted: a and b by mask"),
-        ("nothing", {"mask", "swap"}, "Judged by"),
-        ({"a": "mask", "b": "nothing"}, {"delete", "swap"}, "fitted: a by mask"),
-        (None, {"delete", "mask", "swap"}, "not known"),
+        ("mask", {"delete", "swap"}, "For their scores, a and b removed words by mask."),
+        ("nothing", {"mask", "swap"}, "The test removed words by"),
+        ({"a": "mask", "b": "nothing"}, {"delete", "swap"}, "For their scores, a removed words by mask."),
+        (None, {"delete", "mask", "swap"}, "is unknown, so they must beat"),
     ],
 )
 def test_what_fitted_them_does_not_judge_them(model: Any, said: Any, operators: set[str], told: str) -> None:
@@ -448,7 +448,7 @@ def test_scores_of_a_file_reach_their_row(data: Path, key: str, capsys: pytest.C
     found = json.loads(capsys.readouterr().out)
     assert (found["rows"], found["texts"]) == (11, 11)
     assert [one["method"] for one in found["verdict"]["methods"]] == ["mine"]
-    assert any("not known of mine, so each operator" in said for said in found["verdict"]["said"])
+    assert any("How mine removed words is unknown, so" in said for said in found["verdict"]["said"])
     assert laid(data) == {e["row"]: pytest.approx(e["scores"]) for e in entries}
 
 

@@ -177,7 +177,7 @@ def test_csv_on_standard_output(data: Path, capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--text-column", "text"], "has no column 'text'. It has: review, label."),
+        (["--text-column", "text"], "has no column 'text': it has: review, label."),
         (["--label-column", "stars"], "has no column 'stars'"),
         (["--method", "limes"], "unknown method 'limes'. Did you mean 'lime'?"),
         (["--metric", "aopcs"], "unknown metric 'aopcs'"),

@@ -112,7 +112,8 @@ SAME = {  # an option -> its help, wherever it is
     "--seed": "Random seed.",
     "--quiet": "Print no progress and no notes.",
     "--text-column": "Column with the texts.",
-    "--allow-pickle": "Load pickle weights. Pickle files can run code. Use only for files you trust.",
+    "--allow-pickle": "Load pickle weights. Pickle files can run code. "
+    "Use this option only for files you trust.",
 }
 
 

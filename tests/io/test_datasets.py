@@ -134,7 +134,7 @@ def test_objects_without_the_column_are_bad_rows(tmp_path: Path, monkeypatch: py
     assert found[0].broken == "line 1: there is no 'text'"
     assert found[2].label == 1
     monkeypatch.setattr(jsonl_file, "SAMPLED_OBJECTS", 2)
-    with pytest.raises(HeedfulError, match=r"no column 'label'\. It has: id, text"):
+    with pytest.raises(HeedfulError, match=r"no column 'label': it has: id, text"):
         open_source(path, columns=Columns("text", "label"))
 
 
@@ -212,7 +212,7 @@ def test_a_missing_column_is_told_with_those_that_are_there(name: str, tmp_path:
         pq.write_table(pa.table({"review": ["a"], "stars": [1]}), path)
     else:
         path.write_text('{"review": "a", "stars": 1}\n' if name.endswith("jsonl") else "review,stars\na,1\n")
-    with pytest.raises(HeedfulError, match=r"no column 'text'\. It has: review, stars"):
+    with pytest.raises(HeedfulError, match=r"no column 'text': it has: review, stars"):
         open_source(path)
     with pytest.raises(HeedfulError, match="no column 'label'"):
         open_source(path, columns=Columns("review", "label"))
@@ -279,3 +279,10 @@ def test_the_same_file_is_known_again_and_another_is_not(
     monkeypatch.setattr(sources, "MAX_HASHED_BYTES", 4)
     assert open_source(path).facts()["modified"] == path.stat().st_mtime_ns
     assert open_source(path, limit=1).count() == 1
+
+
+def test_a_csv_with_semicolons_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("comment;label\nfine;1\n")
+    with pytest.raises(HeedfulError, match="separated by semicolons"):
+        list(open_source(path, columns=Columns("comment")).rows())

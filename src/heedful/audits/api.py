@@ -64,7 +64,7 @@ def audit(
     Parameters
     ----------
     model
-        What `heedful.load` returns, or anything it takes.
+        The result of `heedful.load`, or anything that `heedful.load` accepts.
     texts
         A CSV, JSONL or Parquet file, or any iterable of texts.
     labels
@@ -75,7 +75,8 @@ def audit(
     metrics
         Names of metrics. If `None`, comprehensiveness and sufficiency; with `full`, six metrics.
     rationales
-        Words that people marked as the reason, per text: 0 or 1 per word, or pairs of character positions.
+        For each text, the words that people marked as the reason: a list with 0 or 1 for each word, or a list
+        of (start, end) character positions.
     out
         Folder for the run. If `None`, nothing is written.
     engine

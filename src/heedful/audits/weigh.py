@@ -53,7 +53,7 @@ def weigh(
     Parameters
     ----------
     model
-        What `heedful.load` returns, or anything it takes.
+        The result of `heedful.load`, or anything that `heedful.load` accepts.
     texts
         The texts that the scores explain.
     scores
@@ -75,7 +75,7 @@ def weigh(
         The true labels. If given, the accuracy of the model is reported.
     operators
         How words are removed to judge the scores. If `None`, two operators that were not used to compute any
-        of them.
+        of the scores.
     metrics
         Names of metrics. If `None`, comprehensiveness and sufficiency; with `full`, six metrics.
     draws

@@ -11,7 +11,7 @@ option, argument = typer.Option, typer.Argument
 
 # shared
 MODEL = "zoo:NAME (see heedful zoo list), a model folder, or a Hugging Face id."
-PICKLE = "Load pickle weights. Pickle files can run code. Use only for files you trust."
+PICKLE = "Load pickle weights. Pickle files can run code. Use this option only for files you trust."
 Model = Annotated[str, option("--model", "-m", metavar="MODEL", help=MODEL)]
 ModelName = Annotated[str, argument(metavar="MODEL", help=MODEL)]
 AsJson = Annotated[bool, option("--json", help="Print the result as one JSON document.")]
@@ -38,7 +38,7 @@ CONTEXT = "Number of tokens per model input. Default: 128, or the model's limit 
 Context = Annotated[int | None, option(min=1, metavar="N", help=CONTEXT)]
 ENGINE = "Run in this process (local), or on a Ray cluster (ray)."
 Engine = Annotated[Literal["local", "ray"], option(help=ENGINE)]
-ADDRESS = "Address of the Ray cluster. Default: start one on this machine."
+ADDRESS = "Address of the Ray cluster. Default: heedful starts a cluster here."
 Address = Annotated[str | None, option(metavar="HOST:PORT", help=ADDRESS)]
 Workers = Annotated[
     int | None, option(min=1, metavar="N", help="Number of Ray workers. Default: one per CPU.")
@@ -50,13 +50,13 @@ Text = Annotated[str | None, argument(metavar="TEXT", help=TEXT)]
 Pair = Annotated[str | None, option(metavar="TEXT", help="Second text, for models that read two texts.")]
 Chat = Annotated[str | None, option(metavar="FILE", help="JSON file with chat messages, instead of TEXT.")]
 METHODS = (
-    "Method to run (see heedful methods). To run several, repeat the option or separate names by commas. The "
-    "name all means all methods except expensive ones. Default: seven methods of different kinds."
+    "Method to run (see heedful methods). To run several, repeat the option or separate names by commas. "
+    "--method all runs all methods except expensive ones. Default: seven methods of different kinds."
 )
 Methods = Annotated[list[str] | None, option("--method", metavar="METHOD", help=METHODS)]
 TARGET = "What to explain: a label, its index, or a token. Default: the prediction."
 Target = Annotated[str | None, option(metavar="LABEL", help=TARGET)]
-CONTRAST = "A label or a text. Explain why the model prefers the target (or --sequence) to it."
+CONTRAST = "Explain why the model prefers the target (or the text of --sequence) to this label or text."
 Contrast = Annotated[str | None, option(metavar="LABEL", help=CONTRAST)]
 Position = Annotated[
     int | None, option(metavar="N", help="For language models: explain the token at this position.")
@@ -74,7 +74,7 @@ OPERATOR = (
 Operator = Annotated[str | None, option(metavar="HOW", help=OPERATOR)]
 PARAM = "A parameter of a method, for example lime.samples=64. Repeatable. See heedful methods NAME."
 Params = Annotated[list[str] | None, option("--param", metavar="METHOD.NAME=VALUE", help=PARAM)]
-BUDGET = "Limit on the number of model inputs. All methods share this number."
+BUDGET = "Maximum number of model inputs for all methods together."
 Budget = Annotated[int | None, option(min=1, metavar="N", help=BUDGET)]
 EVIDENCE = "Compare each method with random orders of the words on this text."
 Evidence = Annotated[bool, option("--evidence/--no-evidence", help=EVIDENCE)]
@@ -88,9 +88,10 @@ SAVE = "Save the result in this folder. heedful report opens the folder."
 Save = Annotated[Path | None, option("--out", metavar="FOLDER", help=SAVE)]
 MORE = "More with -v; all of it in a report with --html FILE."
 Verbose = Annotated[bool, option("--verbose", "-v", help="Print everything: all tables, cost and notes.")]
-ADVICE = "Run folder of an audit of this model. heedful uses the method that this audit recommends."
+ADVICE = "Run folder of an audit of this model. The method that this audit recommends is shown first."
 AuditRun = Annotated[Path | None, option("--audit", metavar="RUN", help=ADVICE)]
-DryRun = Annotated[bool, option("--dry-run", help="Only print what each method would cost.")]
+DRY = "Do not run the methods. Print only what each method would cost."
+DryRun = Annotated[bool, option("--dry-run", help=DRY)]
 Quiet = Annotated[bool, option("--quiet", "-q", help="Print no progress and no notes.")]
 AsCsv = Annotated[bool, option("--csv", help="Print CSV: one line per method and word.")]
 
@@ -106,14 +107,19 @@ WARMTH = (
     "random. Default: 0.7. For top-k and top-p, the default is 1."
 )
 Temperature = Annotated[float | None, option(metavar="T", help=WARMTH)]
-TopK = Annotated[int, option(min=1, help="With top-k: sample from the k most likely tokens.")]
-TOP_P = "With top-p: sample from the most likely tokens. Together they have this probability."
+TopK = Annotated[int, option(min=1, help="With --strategy top-k: sample from the k most likely tokens.")]
+TOP_P = (
+    "With --strategy top-p: sample from the smallest set of most likely tokens whose probabilities sum to at "
+    "least this value."
+)
 TopP = Annotated[float, option(min=0, max=1, help=TOP_P)]
 WHY = "Explain every generated token with this method. Repeatable."
 Why = Annotated[list[str] | None, option("--why", metavar="METHOD", help=WHY)]
-WHY_BUDGET = "With --why: limit on the number of model inputs per token. All methods share this number."
+WHY_BUDGET = "With --why: maximum number of model inputs per token, for all methods together."
 WhyBudget = Annotated[int | None, option("--budget", min=1, metavar="N", help=WHY_BUDGET)]
-Beams = Annotated[int, option(min=1, help="With beam: number of continuations that are kept at each step.")]
+Beams = Annotated[
+    int, option(min=1, help="With --strategy beam: number of continuations that are kept at each step.")
+]
 
 # zoo
 ZOO_NAME = "A name that the command heedful zoo list prints."

@@ -70,13 +70,13 @@ def explain(
 ) -> Comparison:
     """Explain one prediction with several methods.
 
-    The result also has the method `random`, whose scores mean nothing: a method that is no better than it
-    should not be trusted.
+    The result also contains `random`, a method with random scores. Do not trust a method that is no better
+    than `random`.
 
     Parameters
     ----------
     model
-        What `heedful.load` returns, or anything it takes.
+        The result of `heedful.load`, or anything that `heedful.load` accepts.
     text
         A text, a pair of texts, or a list of chat messages.
     methods

@@ -46,11 +46,12 @@ def explain_each(
     Parameters
     ----------
     model
-        A language model: what `heedful.load` returns, or anything it takes.
+        A language model: the result of `heedful.load`, or anything that `heedful.load` accepts.
     text
         The prompt: a text or a list of chat messages.
     methods
-        Names of methods. If `None`, every method that the model supports, except expensive methods.
+        Names of methods. If `None`, the seven default methods (`heedful.core.defaults`). If "all", every
+        method that the model supports, except expensive methods.
     unit
         What is removed and scored as one piece: "word", "token" or "sentence".
     seed

@@ -191,16 +191,17 @@ def plan(
 ) -> Plan:
     """Estimate the cost of `heedful.explain` before you run it.
 
-    It has the parameters of `heedful.explain`, and `timed`.
+    It has most parameters of `heedful.explain`, and the additional parameter `timed`.
 
     Parameters
     ----------
     model
-        What `heedful.load` returns, or anything it takes.
+        The result of `heedful.load`, or anything that `heedful.load` accepts.
     text
         A text, a pair of texts, or a list of chat messages.
     methods
-        Names of methods. If `None`, every method that the model supports, except expensive methods.
+        Names of methods. If `None`, the seven default methods (`heedful.core.defaults`). If "all", every
+        method that the model supports, except expensive methods.
     target
         What to explain. If `None`, the prediction.
     unit

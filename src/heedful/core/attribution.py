@@ -73,7 +73,7 @@ class Written(NotebookRepr):
     Parameters
     ----------
     x
-        The written tokens, as an input of their own.
+        The written tokens, as a separate input.
     scores
         One score per token.
     stderr
@@ -107,8 +107,8 @@ class Written(NotebookRepr):
 class Attribution(CodedResult):
     """The scores of one method for one prediction, one score per token.
 
-    Signed scores push towards (+) or away from (-) the target. Unsigned scores, such as norms and attention,
-    only say how much a token matters.
+    A signed score says whether a token pushes the output towards (+) or away from (-) the target. An unsigned
+    score, such as a norm or attention, only says how much a token matters.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ class Attribution(CodedResult):
         ]
 
     def unit_scores(self, name: str = "") -> Floats:
-        """One score per unit, (d,). It is the sum over the atoms of the unit."""
+        """One score per unit, (d,). The score of a unit is the sum over its atoms."""
         return self._pooled(self.scores, self.x.units(name))
 
     def _pooled(self, values: Floats, units: Units) -> Floats:
@@ -225,14 +225,14 @@ class Attribution(CodedResult):
 
     @property
     def total(self) -> float:
-        """Sum of all scores, including scores of written tokens. For a complete method it is the change of
-        the output."""
+        """Sum of all scores, including scores of written tokens. For a complete method, this sum is the
+        change of the output from the baseline to the text."""
         return float(self.scores.sum()) + (0.0 if self.written is None else float(self.written.scores.sum()))
 
     @property
     def special_mass(self) -> float:
-        """Share of the absolute scores on special tokens. They are in no unit, so lists of words do not show
-        them."""
+        """Share of the absolute scores on special tokens. Special tokens belong to no unit, so lists of words
+        do not show them."""
         if self.over != self.x.atom:  # made for units: nothing is outside
             return 0.0
         total, outside = float(np.abs(self.scores).sum()), self.x.units(self.over).owner == NEVER

@@ -39,7 +39,8 @@ class Evidence(NotebookRepr):
     best
         Mean of the best values that were found.
     skill
-        (value - control) / (best - control). 0 is random, 1 is the best found.
+        (value - control) / (best - control). 0 is as good as random scores, 1 is the best value that was
+        found.
     interval
         95 % interval of the skill, over texts. (nan, nan) for one text.
     n
@@ -47,8 +48,8 @@ class Evidence(NotebookRepr):
     chance
         The smallest and the largest value of random scores on a text, each as a mean over texts.
     circular
-        Whether the method used the same removal operator to compute its scores. Then this number does not
-        judge it.
+        Whether the method used the same removal operator to compute its scores. If so, this number is not
+        used to judge the method.
     orders
         For one text: the values of the random scores.
     better

@@ -40,8 +40,7 @@ NEVER = -1  # owner of an atom that is never removed, such as a special token
 class Units(NotebookRepr, Sequence[Atoms]):
     """An input divided into words, tokens or sentences.
 
-    As a sequence, it gives the atoms of each unit. Atoms are the smallest parts of an input: the tokens of a
-    text.
+    `units[i]` gives the atoms of unit i. Atoms are the smallest parts of an input: the tokens of a text.
 
     Parameters
     ----------

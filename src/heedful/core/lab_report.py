@@ -128,12 +128,12 @@ class LabReport(CodedResult):
 
     @property
     def holds(self) -> bool:
-        """Whether every claim holds."""
+        """Whether the results confirm every claim."""
         return all(claim.holds for claim in self.claims)
 
     @property
     def answer(self) -> str:
-        """A sentence that says how many claims hold."""
+        """A sentence that says how many claims the results confirm."""
         count, kept = len(self.claims), sum(claim.holds for claim in self.claims)
         if kept == count:
             return "Its claim holds." if count == 1 else f"All {count} claims hold."

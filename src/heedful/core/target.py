@@ -26,9 +26,9 @@ class Target(NotebookRepr):
         sequence    (n, L, V)           sum of log-probabilities of the tokens `sequence`
         margin      (n, C) or (n, V)    logit of `index` minus the largest other logit
 
-    With a contrast, the target is "A rather than B": the difference of the two logits. For sequences, it is
-    the difference of the two sums. Then the model reads every input twice, and the logits are (2n, L, V):
-    first n inputs with A, then n inputs with B. L is the length of the longer sequence.
+    With a contrast, the target is "A rather than B": the difference of the two logits. For sequences, the
+    target is the difference of the two sums. In this case the model reads every input twice, and the logits
+    are (2n, L, V): first n inputs with A, then n inputs with B. L is the length of the longer sequence.
 
     Parameters
     ----------

@@ -2,18 +2,18 @@
 
     perturb     every unit outside the anchor A is removed with probability 1/2, independently
     precision   prec(A) = P(prediction unchanged | A kept)
-    coverage    cov(A) = P(A happens to be kept) = 2^-|A|, exactly, under that law
+    coverage    cov(A) = P(A happens to be kept) = 2^-|A|, exactly, for these removals
 
-Of all anchors with prec(A) >= threshold (with confidence 1 - delta) the one with the largest coverage is
-returned, which is the shortest. The search goes from small to large sets. At each size, KL-LUCB (Kaufmann &
+The result is the shortest anchor with prec(A) >= threshold (with confidence 1 - delta). The shortest anchor
+also has the largest coverage. The search goes from small to large sets. At each size, KL-LUCB (Kaufmann &
 Kalyanakrishnan 2013) finds the `beam` most precise extensions of the last beam with as few model inputs as
-possible. Each is then sampled until it is certainly above or below the threshold. The bounds are true
-Kullback-Leibler bounds (bisection to convergence).
+possible. Each extension is then sampled until its precision is certainly above or below the threshold. The
+bounds are true Kullback-Leibler bounds (bisection to convergence).
 
 The samples that chose the anchor would overestimate its precision. So the reported precision, with its
-Clopper-Pearson interval of level 1 - delta, comes from new samples: up to CHECK_ROWS, at least a quarter of
-`samples`, or all possible removals if these are fewer. With a small budget the anchor may be longer or
-shorter than necessary and the interval is wide; a note says so.
+Clopper-Pearson interval of level 1 - delta, comes from new samples. Their number is at least a quarter of
+`samples` and at most CHECK_ROWS. If there are fewer possible removals, all of them are used. With a small
+budget the anchor may be longer or shorter than necessary and the interval is wide; a note says so.
 
 Cost: at least 3 model inputs, at most 1 + `samples`. Needs: values and a class to keep.
 Ribeiro, Singh & Guestrin 2018.

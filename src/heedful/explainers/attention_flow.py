@@ -1,5 +1,5 @@
-"""Attention flow: the maximum flow from the position where the answer is read to each token, if the attention
-weights (including the residual stream) are pipes of that capacity.
+"""Attention flow: the maximum flow from the position where the answer is read to each token, if each
+attention weight (including the residual stream) is the capacity of a pipe.
 
     graph      one node per token and layer; edge (l, i) -> (l - 1, j) has capacity Ahat^l_ij, the matrices of
                attention-rollout; a source feeds the read-out positions by their share of the answer
@@ -7,7 +7,7 @@ weights (including the residual stream) are pipes of that capacity.
                the text; tokens that were written before are divided by the same number
 
 Rollout is a feasible flow, so the flow before division is at least the rollout. In deep models many tokens
-reach the limit set by the source alone. They tie, and a note says how many.
+reach the limit set by the source alone. These tokens have equal scores, and a note says how many they are.
 
 Solver: heedful.stats.rollout_math, exact except for rounding at 2^-30.
 
@@ -64,8 +64,8 @@ def attention_flow(q: Question, *, limit: int = 128) -> Attribution:
     """Maximum flow from the position where the answer is read to each token, with attention weights as
     capacities.
 
-    Limitations: Like all attention, it ignores the value vectors, so it counts paths that carry nothing.
-    On long texts the flows become equal and the ranking follows the position.
+    Limitations: Like all attention weights, it ignores the value vectors, so it also counts paths that carry
+    no information. On long texts the flows become equal and the ranking follows the position.
     """
     trace = q.trace()
     text, written, notes = flows(trace, limit)

@@ -12,7 +12,8 @@ not the tokens (cross-attention, a pooling query), there are no columns and no p
 column of the last token contains only itself and is left out.
 Special tokens are never removed, so they have no effect to predict and score zero.
 
-Circular by construction: removals chose the configuration, so removal metrics flatter it. A note says so.
+The method is circular by construction: removals choose the configuration, so metrics that remove words
+overestimate the method. A note says so.
 
 Cost: the trace, and T + 1 model inputs for all configurations together. Needs: attentions, values.
 
@@ -110,8 +111,8 @@ def rft(weights: Floats, deltas: Floats) -> float:
 def attention_optimus(q: Question) -> Attribution:
     """The choice of layers, heads and kind of attention that best predicts the effect of removing each token.
 
-    Limitations: It is chosen by the effect of removals on this same text, so removal metrics are circular
-    for it. On short texts it fits noise.
+    Limitations: The configuration is chosen by the effect of removing tokens from this same text. So metrics
+    that remove words are circular for this method. On short texts it fits noise.
     """
     q, trace = replace(q, unit=q.x.atom), q.trace()
     places = [atoms[0] for atoms in q.x.units(q.unit)]

@@ -8,9 +8,9 @@ mixed tokens by its attention weights.
 Encoder-decoders: one system of answer and text tokens. Encoder layers mix the text. In each decoder layer,
 self-attention mixes the answer as above; then cross-attention C keeps half of every answer token and adds
 half of the encoder's output: (x + sum_t C_t e_t) / 2. Rows over answer and text together still sum to one.
-The scores are the parts of the text and of the tokens that were written before; a note says how much is left
-on the rest of the answer, the start token. A layer with fewer queries than tokens (a pooling query) has no
-residual stream; its weights are used as they are.
+The scores are the parts of the text and of the tokens that were written before; a note says how much goes to
+the rest of the answer, which is the start token. A layer with fewer queries than tokens (a pooling query) has
+no residual stream; its weights are used as they are.
 
 Cost: one forward and backward, shared with all methods that use the trace. Needs: attentions.
 
@@ -119,7 +119,7 @@ def answer_of_trace(
     properties=("symmetric",),
 )
 def attention_rollout(q: Question) -> Attribution:
-    """Attention multiplied through all layers, including the residual stream.
+    """The attention matrices of all layers, multiplied with each other; the residual stream is included.
 
     Limitations: It treats a layer as attention plus identity. It ignores values, norms and the
     feed-forward part, where much of the computation happens. It is the same for every class.

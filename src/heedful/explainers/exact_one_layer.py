@@ -8,11 +8,11 @@ With u_t = W_l v_t (a scalar: the target's read-out of value t) and ubar = sum_s
     shapley-exact   Shapley values; they sum to f(text) - f(every word unknown)
 
 The last two remove words (or tokens, sentences): a removed word is replaced by the unknown-word token
-(operator "unk"). They explain the logit, which is a sum over heads; a contrast is one more read-out.
-Cost: no model inputs; O(K d n_x n_p) arithmetic in float64. Needs: one-layer.
+(operator "unk"). They explain the logit, which is a sum over heads; a contrast is treated as one more
+read-out. Cost: no model inputs; O(K d n_x n_p) arithmetic in float64. Needs: one-layer.
 
 `games` gives the heads of a text as games N(z) / D(z) (heedful.stats.ratio_game), if you need other values of
-them; `gradient` is the closed form at any embeddings.
+these games; `gradient` is the closed form at any embeddings.
 
 Lopardo, Precioso & Garreau 2024 (model and gradient; heedful adds the query path of CLS); Mardaoui &
 Garreau 2021 (LIME's limit); Owen 1972 (Shapley values by coin tosses).
@@ -102,7 +102,8 @@ def gradient_exact(q: Question, *, reduce: str = "x-input") -> Attribution:
 
 
 def games(model: Model, x: Input, target: Target, unit: str) -> list[RatioGame]:
-    """One game per attention head. The output of the model is the mean over the games."""
+    """One game (of game theory, with words as players) per attention head. The output of the model is the
+    mean over the games."""
     groups, ids = x.units(unit), text_of(x).ids
     unknown = model.special_id("unk")
     if unknown is None or "unk" not in model.operators:
@@ -144,8 +145,8 @@ def lime_exact(q: Question, *, bandwidth: float = lime_limit.PUBLISHED) -> Attri
     """The limit of LIME for infinitely many samples. `bandwidth` is LIME's kernel width / 100, and may be
     inf.
 
-    Limitations: It has no sampling error, but the same linear view: it cannot show words that act
-    together, and the bandwidth decides how far from the text it looks.
+    Limitations: It has no sampling error, but it is a linear approximation, like LIME: it cannot show words
+    that act together. The bandwidth decides how far from the text it looks.
     """
     return _solved(q, lambda game: ratio_game.lime(game, bandwidth))
 

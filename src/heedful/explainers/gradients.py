@@ -4,8 +4,8 @@
     grad-x-input  sum_i g_ti e_ti        grad-l2   sqrt(sum_i g_ti^2)
 
 These are true norms, without the 1/d of some lecture notes. Tokens that were written before are scored in the
-same way, at the embeddings through which the model reads them (a decoder has its own).
-Cost: one forward and backward, shared by all of them.
+same way, at the embeddings through which the model reads them (a decoder has its own embeddings).
+Cost: one forward and backward, shared by all four methods.
 Needs: gradients.
 
 Simonyan et al. 2014 (gradients); Shrikumar et al. 2016 (gradient x input); Denil et al. 2014 (text).
@@ -45,7 +45,7 @@ def grad_avg(q: Question) -> Attribution:
     """Mean of the gradient over the embedding dimensions; it has a sign, but opposite signs cancel.
 
     Limitations: Dimensions of opposite sign cancel, so an important word may score zero. The mean changes
-    if the embeddings are rotated, although the model does not.
+    if the embeddings are rotated, although the output of the model does not.
     """
     trace = q.trace()
     attribution = _answer(q, trace, lambda grads, _: grads.mean(-1))
@@ -75,8 +75,8 @@ def _only_rounding(grads: Tensor | None, means: Floats) -> bool:
 def grad_l1(q: Question) -> Attribution:
     """L1 norm of the gradient: how strongly the output reacts to this token, without a direction.
 
-    Limitations: It says that the output reacts, not in which direction. Rare tokens with unusual
-    embeddings score high. In a saturated model the gradient is near zero for the words that decided.
+    Limitations: It says how strongly the output reacts, but not in which direction. Rare tokens with unusual
+    embeddings score high. In a saturated model, the gradient is near zero even for the most important words.
     """
     return _answer(q, q.trace(), lambda grads, _: grads.norm(p=1, dim=-1))
 
@@ -91,8 +91,8 @@ def grad_l1(q: Question) -> Attribution:
 def grad_l2(q: Question) -> Attribution:
     """L2 norm of the gradient: how strongly the output reacts to this token, without a direction.
 
-    Limitations: It says that the output reacts, not in which direction. Rare tokens with unusual
-    embeddings score high. In a saturated model the gradient is near zero for the words that decided.
+    Limitations: It says how strongly the output reacts, but not in which direction. Rare tokens with unusual
+    embeddings score high. In a saturated model, the gradient is near zero even for the most important words.
     """
     return _answer(q, q.trace(), lambda grads, _: grads.norm(p=2, dim=-1))
 

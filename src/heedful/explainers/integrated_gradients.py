@@ -3,13 +3,14 @@
     IG_t = sum_i (e_ti - b_ti) * int_0^1 d f / d e_ti (b + a (e - b)) da
 
 The integral is computed by adaptive Simpson quadrature. By the fundamental theorem of calculus the scores sum
-to f(e) - f(b), on the whole path and on every part of it. The part with the largest gap is halved, and no
-point is computed twice, until the whole gap is below `tolerance` of |f(e) - f(b)|. This handles the bends of
-ReLUs, where Gauss-Legendre steps on the whole path need hundreds of points. No fixed number of steps is right
-for all models: the gap is always shown, and a note says "not converged" if it is too large.
+to f(e) - f(b), and the same is true for every part of the path. The numerical error of this sum is called the
+gap. The part with the largest gap is halved until the gap of the whole path, divided by |f(e) - f(b)|, is
+below `tolerance`. No point is computed twice. This handles the bends of ReLUs, where Gauss-Legendre steps on
+the whole path need hundreds of points. No fixed number of steps is right for all models: the gap is always
+shown, and a note says "not converged" if it is too large.
 
 e contains the text and the tokens that were written before, at the embeddings through which the model reads
-them. The path starts where both are replaced; the scores of both together sum to f(e) - f(b).
+them. The path starts where both are replaced by the baseline; the scores of both together sum to f(e) - f(b).
 
 Cost: one forward + backward per point. Needs: gradients. Sundararajan, Taly & Yan 2017.
 """

@@ -4,15 +4,15 @@
     w(z) = (d - 1) / (C(d,|z|) |z| (d - |z|))
 
 The d players are the words of the text and the words that were written after it. With all 2^d masks this is
-exactly the Shapley value; up to `exact` words all masks are run. For longer texts masks are sampled:
-complementary pairs (they cancel interactions of even order; below six model inputs per word, independent
-masks), stratified by size, with regression adjustment (heedful.stats.control_variates). `lime` uses the same
-masks, so both methods together run them once. Pairs drawn by the kernel's own weights mostly remove one or
-two words; they had up to twice the error variance. The sum is exact in any case. The number of samples is
-doubled until the relative standard error |stderr| / |scores| is at most `precision`, or until `samples` are
-run. A note says "interval not reliable" if the residuals do not allow an interval
-(heedful.stats.interval_reliability). Cost: 2^d model inputs, or as many as the precision needs. Needs:
-values.
+exactly the Shapley value; up to `exact` words all masks are run. For longer texts, masks are sampled in
+complementary pairs, which cancel interactions of even order. With fewer than six model inputs per word, the
+masks are independent. The samples are stratified by size, with regression adjustment
+(heedful.stats.control_variates). `lime` uses the same masks, so both methods together run them once. Pairs
+drawn by the kernel's own weights mostly remove one or two words; they had up to twice the error variance of
+these masks. The sum of the scores is exact in any case. The number of samples is doubled until the relative
+standard error |stderr| / |scores| is at most `precision`, or until `samples` are run. A note says "interval
+not reliable" if the residuals do not allow an interval (heedful.stats.interval_reliability). Cost: 2^d model
+inputs, or as many as the precision needs. Needs: values.
 
 `shapley_law` is the kernel by the number of words that stay; `estimate` fits samples from any law.
 
@@ -49,7 +49,8 @@ def kernel_shap(
     """Shapley values: each word's share of the difference between the text and the empty text.
 
     Limitations: Texts with removed words are unlike the training texts, and the values are means over many
-    of them. Redundant words share the credit, so each of two decisive words looks half as important.
+    such texts. Redundant words share the credit: if either of two words is enough, each looks half as
+    important.
     """
     d = len(q.units)
     rows = max(ROWS, 9 * d // 4) if samples is None else samples
@@ -96,8 +97,8 @@ def _solve(
 
 
 def shapley_law(d: int) -> Floats:
-    """Weight of the kernel for each number of kept words, (d + 1,). It is 0 for 0 and d words, which are
-    constraints of the fit."""
+    """Weight of the kernel for each number of kept words, (d + 1,). The weight is 0 for 0 words and for d
+    words, because these two cases are constraints of the fit."""
     kept = np.arange(1, d)
     return np.concatenate([[0.0], (d - 1) / (kept * (d - kept)), [0.0]])
 

@@ -3,18 +3,19 @@
     s ~ U{1..d}, remove s words;  pi(z) = exp(-(1 - sqrt(1 - s/d))^2 / (2 bandwidth^2))
     b = argmin E[pi(z) (f(z) - b_0 - sum_j b_j z_j)^2]
 
-variant="published" is the `lime` package: independent samples, the text itself first, ridge regression with
-alpha 1 on `features` words, chosen by greedy selection (up to 6) or by highest weight (the others get 0);
-5,000 samples by default. The package deletes words, all places of a word at once: this is operator="delete",
-bag=True. Its bandwidth is kernel_width / 100.
+variant="published" works like the `lime` package: independent samples, the text itself first, ridge
+regression with alpha 1 on `features` words, chosen by greedy selection (up to 6 words) or by highest weight
+(the other words get 0); 5,000 samples by default. The package deletes words, all places of a word at once:
+this is operator="delete", bag=True. Its bandwidth is kernel_width / 100.
 variant="adjusted" estimates the same b without ridge and selection, with far fewer samples: complementary
 pairs (independent samples below six per word), stratified by the number of removed words, weighted least
 squares, and regression adjustment (heedful.stats.control_variates). The number of samples is doubled until
 the relative standard error |stderr| / |scores| is at most `precision`, or until `samples` are run. If 2^d
 samples are allowed, the result is exact.
 Words that were written after the text are removed and scored like those of the text.
-A note says "interval not reliable" if the residuals do not allow one (heedful.stats.interval_reliability).
-With bag=True a word is removed at all its places, and its score is shared among them.
+A note says "interval not reliable" if the residuals do not allow an interval
+(heedful.stats.interval_reliability). With bag=True a word is removed at all its places, and its score is
+shared among them.
 Cost: as many model inputs as the precision needs. Needs: values.
 
 Ribeiro, Singh & Guestrin 2016; Mardaoui & Garreau 2021 (the limit).
@@ -58,10 +59,11 @@ def lime(
     features: int = 10,
     bag: bool = False,
 ) -> Attribution:
-    """The coefficient of each word in a linear model that is fitted to the model near this text.
+    """The coefficient of each word in a linear approximation of the model near this text.
 
-    Limitations: It explains the fitted linear model; the fit says how near that is to the real model.
-    Bandwidth and feature selection change the scores. The seed changes them within the standard errors.
+    Limitations: It explains a linear model that is fitted to the real model; the fit says how near the two
+    models are. Bandwidth and feature selection change the scores. The seed changes them within the standard
+    errors.
     """
     if variant not in ROWS:
         raise HeedfulError(f"unknown variant {variant!r}", fix=f"Use one of: {', '.join(ROWS)}")

@@ -27,7 +27,7 @@ from heedful.engine.question import Question
 def occlusion(q: Question) -> Attribution:
     """The drop of the output when this word alone is removed.
 
-    Limitations: It removes one word at a time. If two words say the same, removing one of them changes
+    Limitations: It removes one word at a time. If two words say the same thing, removing one of them changes
     nothing, and both score zero. The scores depend on the removal operator.
     """
     keep = np.ones((len(q.units) + 1, len(q.units)), dtype=bool)

@@ -5,7 +5,8 @@
 q is the position where the answer is read: [CLS], the last token, or all positions weighted by their share of
 the answer (`Trace.readout`). The default is the last layer. For an encoder-decoder the scores of the text are
 cross-attention, and the scores of tokens that were written before are the decoder's own attention. Each of
-the two sums to one, so they cannot be compared and there is no input dependence.
+these two kinds of scores sums to one. So the two kinds cannot be compared, and input dependence is not
+reported.
 Cost: one forward and backward, shared with all methods that use the trace. Needs: attentions.
 """
 

@@ -4,12 +4,12 @@ A removal order j_1, j_2, ... has area sum_k f(x) - f(x without j_1..j_k); the b
 largest area so far. Its purpose is to be an upper limit: no explanation can be expected to do better on a
 deletion metric. It is fitted to that metric, so never judge it by that metric.
 goal="insertion" starts from an empty text and looks for the units that bring the output back soonest: the
-same with sum_k f(j_1..j_k alone) - f(nothing).
+area is then sum_k f(j_1..j_k alone) - f(nothing).
 
-Scores are ranks, (d - k) / d for the unit moved k-th: only the order has a meaning.
-Cost: per step at most beam * d model inputs, or beam * `shortlist` (the units with the largest effect alone);
-`depth` steps. Sets that occur twice are run once. Units that are left after `depth` steps follow in the order
-of their effect alone. Needs: values.
+Scores are ranks, (d - k) / d for the unit that is removed (or added) k-th: only the order has a meaning.
+Cost: `depth` steps, with at most beam * d model inputs per step. With `shortlist`, only the units with the
+largest effect alone are tried: at most beam * `shortlist` model inputs per step. Sets that occur twice are
+run once. Units that are left after `depth` steps follow in the order of their effect alone. Needs: values.
 Zhou & Shah 2022 (the solvability of interpretability metrics).
 """
 
@@ -58,8 +58,8 @@ def search(
 ) -> Attribution:
     """The best deletion order that a beam search finds: an upper limit for deletion metrics.
 
-    Limitations: It optimises the same deletions that judge it. Use it as a limit for metrics, not as an
-    explanation for people.
+    Limitations: It is fitted to the same deletions that deletion metrics use. Use it as a limit for metrics,
+    not as an explanation for people.
     """
     if beam < 1 or depth < 1 or shortlist < 1:
         raise HeedfulError("beam, depth and shortlist must be at least 1")

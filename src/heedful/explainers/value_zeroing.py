@@ -8,8 +8,8 @@
 It includes what attention maps miss: value norms, output projection, residual stream, LayerNorm, MLP.
 
 Cost: the trace, one pass, and one model input per token (each layer runs once on T copies of its input).
-Needs: value-maps, that is, one stack of layers that uses the attention interface of transformers. For
-encoder-decoders and your own modules the method is skipped.
+Needs: value-maps, that is, one stack of layers that uses the attention interface of the `transformers`
+library. For encoder-decoders and your own modules the method is skipped.
 
 Mohebbi, Zuidema, Chrupała & Alishahi, Quantifying Context Mixing in Transformers, EACL 2023.
 """

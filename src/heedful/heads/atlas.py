@@ -103,8 +103,8 @@ class Atlas(StoredResult):
         raise HeedfulError(f"there is no stack {name!r}", f"this model has: {known}", f"Use one of: {known}")
 
     def words(self) -> Atlas:
-        """The atlas of words. Attention to the tokens of a word is summed, attention from them is averaged.
-        Special tokens stay separate."""
+        """The atlas of words. Attention to a word is the sum over its tokens. Attention from a word is the
+        mean over its tokens. Special tokens stay separate."""
         if self.unit == "word":
             return self
         stacks = tuple(map(wording.merged_maps, self.stacks))
@@ -184,8 +184,8 @@ class Atlas(StoredResult):
         reports("atlas_figure").draw(self, path, view=view, layer=layer, head=head, stack=stack)
 
     def to_dict(self, weights: bool = True) -> dict[str, Any]:
-        """The atlas as a dictionary. Without `weights`, the attention maps, which are its largest part, are
-        left out."""
+        """The atlas as a dictionary. With `weights=False`, the attention maps are left out. They are the
+        largest part."""
         return {
             "text": self.x.text,
             "model": dict(self.model),
@@ -307,7 +307,7 @@ def attention(
     Parameters
     ----------
     model
-        What `heedful.load` returns, or anything it takes.
+        The result of `heedful.load`, or anything that `heedful.load` accepts.
     text
         A text, a pair of texts, or a list of chat messages.
     target

@@ -130,10 +130,10 @@ def tell_translation(run: LabRun, models: list[Translator], sizes: AlignmentSize
     run.say(
         f'''Example: "{" ".join(pair.source)}" is translated to "{" ".join(pair.target)}". In the target '''
         "language verbs are last, adverbs first, and adjectives follow their noun. Prepositions become "
-        "postpositions, and there are no articles. Nouns have endings for case and number, adjectives for "
-        f"the gender of their noun, verbs for the number of their subject. There are {sizes.train} "
-        f"sentences for training and {sizes.test} others for testing. Every model is a transformer with "
-        "two encoder and two decoder layers and has its own target language."
+        "postpositions, and there are no articles. Nouns have endings for case and number, adjectives have "
+        "endings for the gender of their noun, and verbs have endings for the number of their subject. There "
+        f"are {sizes.train} sentences for training and {sizes.test} others for testing. Every model is a "
+        "transformer with two encoder and two decoder layers and has its own target language."
     )
     table = [(i + 1, each.steps, *_flat(each.right)) for i, each in enumerate(models)]
     columns = ("language", "training steps", "share of test sentences without a mistake", *LIMITS)
@@ -178,16 +178,17 @@ def tell_found(run: LabRun, found: Found) -> None:
     columns = ("method", METRICS[0], *LIMITS, *METRICS[1:])
     run.table("How often each method finds the source word of a target word", columns, table)
     run.say(
-        "Methods: attention is cross-attention, averaged over heads. Removal is the fall of the target "
-        "word's log-probability when one source word is hidden from the model. Diagonal prefers the source "
-        "word at the same relative position in the sentence."
+        "In the table, attention is cross-attention, averaged over heads. Removal is the fall of the "
+        "target word's log-probability when one source word is hidden from the model. The method "
+        "'diagonal' prefers the source word at the same relative position in the sentence."
     )
     run.say(
-        f"Columns: {METRICS[0]} means that the source word with the highest score is the translated one. "
-        "AER is the alignment error rate; choosing the word that decides an ending counts as half a "
-        f"mistake. AP is average precision. {METRICS[3]} is about target words whose ending is decided by "
-        "another source word: after the translated word is left out, this other word has the highest score "
-        "(by chance in about one of eight cases)."
+        f"The column '{METRICS[0]}' is the share of target words for which the source word with the highest "
+        "score is the translated one. AER is the alignment error rate; choosing the word that decides an "
+        f"ending counts as half a mistake. AP is average precision. The column '{METRICS[3]}' uses only "
+        "target words whose ending is decided by another source word. It is the share of them for which this "
+        "other word has the highest score, if the translated word is left out (by chance in about one of "
+        "eight cases)."
     )
     groups = []
     for name, values in found.items():
@@ -213,8 +214,9 @@ def claim_found(run: LabRun, found: Found) -> None:
     possible = 2 * (1 - found[REMOVAL][:, 1]) - right[REMOVAL]  # AER = 1 - (right + possible) / 2
     value, low, high = _flat(np.round(possible, 9).clip(0, 1))  # less what rounding adds
     run.claim(
-        "Removal nearly always points to the translated word or to the word that decides the ending (share "
-        "of target words). By the rules of the language, no other source word influences the target word.",
+        "Removal nearly always points to the translated word or to the word that decides the ending "
+        "(number: share of target words). By the rules of the language, no other source word influences "
+        "the target word.",
         value=value,
         interval=(low, high),
         holds=low > 0.8,
@@ -256,9 +258,9 @@ def claim_found(run: LabRun, found: Found) -> None:
     less = "less often" if low > 0 else "not significantly less often"
     run.say(
         f"Here rollout finds the translated word {less} than mean cross-attention does (difference of the "
-        f"shares {gap:.2f}, {low:.2f} to {high:.2f}). This is not a claim of the lab, because it changes "
-        "from one training to another. The layers also differ: often the attention of the last layer alone "
-        "finds the most words, but one cannot know this without the true alignment."
+        f"shares {gap:.2f}, {low:.2f} to {high:.2f}). This is not a claim of the lab, because the result "
+        "changes from one training to another. The layers also differ: often the attention of the last "
+        "layer alone finds the most words, but one cannot know this without the true alignment."
     )
 
 

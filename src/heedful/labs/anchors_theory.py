@@ -76,7 +76,7 @@ def anchors_theory(run: LabRun) -> None:
     run.say(
         "The lab uses two classifiers of film reviews. The linear one is TF-IDF with logistic regression, "
         "trained here. The one-head classifier has a single attention head, taken from zoo:one-layer; its "
-        "answer depends only on the sign of a sum over the words, which is called its linear rule. Each "
+        "answer depends only on the sign of a sum over the words. This sum is called its linear rule. Each "
         f"classifier reads {count} short reviews, chosen among those whose answer depends on their words."
     )
     run.say(
@@ -114,8 +114,8 @@ def same_sign(run: LabRun, cases: list[AnchorCase], zoo: Any, rng: np.random.Gen
     )
     claim_mean(
         run,
-        "With six heads, the model and the sum of the linear rules of its heads give different answers for "
-        "some texts with removed words (mean share of such texts).",
+        "With six heads, the model and the sum of the linear rules of its heads give different answers "
+        "for some texts with removed words (number: mean share of such texts).",
         spread,
         above=0.0,
         limits=UNIT,
@@ -143,7 +143,7 @@ def precisions(run: LabRun, cases: dict[str, list[AnchorCase]]) -> None:
             below=bound,
             limits=UNIT,
             against=float(flat.mean()),
-            control="mean error of the best constant for each text",
+            control="mean error of the best constant prediction for each text",
         )
     run.table(
         "Precision by the Gaussian approximation, compared with the exact precision",
@@ -236,13 +236,15 @@ def searched(run: LabRun, cases: dict[str, list[AnchorCase]]) -> None:
     lengths = [f"words in the {which} anchor" for which in ("found", "shortest", "predicted")]
     columns = ["classifier", *lengths, "exact precision of the found anchor", *SIDES]
     run.table(
-        "Anchors found by the search, and the shortest anchors predicted by the Gaussian", columns, rows
+        "Anchors found by the search, and the shortest anchors predicted by the Gaussian approximation",
+        columns,
+        rows,
     )
     run.say(
-        "If the found and the predicted anchor differ, the search has mostly stopped one word earlier. It "
-        f"accepts an anchor if its estimated precision is at least {THRESHOLD} and its true precision is, "
-        "with high confidence, at most 0.05 lower. If its samples are used up earlier, it returns the best "
-        "anchor so far."
+        "If the found and the predicted anchor differ, the search usually stopped one word earlier. The "
+        f"search accepts an anchor if its estimated precision is at least {THRESHOLD} and its true "
+        "precision is, with high confidence, at most 0.05 lower. If no anchor is accepted before all "
+        "samples are used, the search returns the best anchor so far."
     )
 
 
@@ -255,7 +257,7 @@ def found_claims(run: LabRun, name: str, least: float, met: Sequence[Met]) -> No
         [m.overlap for m in met],
         above=0.4,
         against=fmean(m.overlap_chance for m in met),
-        control="overlap with as many random words",
+        control="overlap with the same number of random words",
         limits=UNIT,
     )
     (value, span), dealt = share_of([m.same for m in met]), fmean(m.same_chance for m in met)

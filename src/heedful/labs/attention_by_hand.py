@@ -132,8 +132,9 @@ def worked_example(run: LabRun) -> None:
     run.figure(
         "maps",
         Heat(panels, "Attention maps of the sequence", columns=4),
-        "Rows are queries, columns are keys, both in the order 5 0 3 3 7 9. The maps use the initial weights "
-        "and query and key weights ten times as large. Stronger colours mean larger attention weights.",
+        "Rows are queries, columns are keys, both in the order 5 0 3 3 7 9. Two maps use the initial "
+        "weights. The other two use query and key weights that are ten times as large. Stronger colours "
+        "mean larger attention weights.",
     )
 
 

@@ -103,8 +103,9 @@ def attention(run: LabRun, first: Bias) -> None:
     low, high = most.pronoun.interval
     reach = max(max(map(abs, head.pronoun.interval)) for head in first.heads)
     run.claim(
-        "Changing the pronoun changes the share of attention to a person by less than a tenth in every head: "
-        "all intervals are within this limit (number: the head with the largest effect).",
+        "Changing the pronoun changes the share of attention to a person by less than ten percentage "
+        "points in every head: all intervals are within this limit (number: effect in the head where it "
+        "is largest).",
         value=most.pronoun.value,
         interval=(low, high),
         holds=reach < LITTLE_SHARE,
@@ -115,7 +116,8 @@ def attention(run: LabRun, first: Bias) -> None:
     run.say(
         f"Heads whose interval for the pronoun excludes zero: {(', '.join(moved) if moved else 'none')}. "
         "The same measure detects the effect of the position, so it is able to detect effects. If the "
-        "pronoun has an effect that is not detected, it is too small for this number of sentences."
+        "pronoun has an effect that is not detected, this effect is too small to be detected with this "
+        "number of sentences."
     )
     by_place = sorted(first.heads, key=lambda head: head.roles.value)
     run.table(

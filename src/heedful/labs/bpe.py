@@ -129,8 +129,8 @@ def textbook(run: LabRun) -> None:
     )
     agree(
         run,
-        "On 'low' and 'login', counting by hand, heedful.nn and the library tokenizers learn the same merges "
-        "(number of equal merges).",
+        "On 'low' and 'login', counting by hand, heedful.nn and the tokenizers library learn the same "
+        "merges (number: how many merges are the same).",
         TEXTBOOK,
         steps,
     )
@@ -183,7 +183,8 @@ def compounds(run: LabRun) -> None:
     )
     agree(
         run,
-        "On words that share parts, all three also learn the same merges (number of equal merges).",
+        "On words that share parts, all three also learn the same merges (number: how many merges are the "
+        "same).",
         SIMPLE,
         steps,
     )
@@ -199,7 +200,8 @@ def compounds(run: LabRun) -> None:
     )
     whole = sum(len(parts) == 2 and set(parts) <= observed for parts in results.values())
     run.claim(
-        "New compounds are split into the two known words they consist of (number of such compounds).",
+        "New compounds are split into the two known words they consist of (number: how many compounds are "
+        "split in this way).",
         value=whole,
         exact=True,
         against=len(results),
@@ -228,8 +230,8 @@ def on_speeches(run: LabRun) -> None:
     same = [a == b for a, b in zip(ours.merges, merges_of(theirs), strict=True)]
     value, span = mean_of([float(ours.encode(text) == theirs.encode(text).ids) for text in fresh])
     run.claim(
-        "On speeches, heedful.nn and tokenizers learn the same merges and encode new speeches with the "
-        "same ids (share of new speeches).",
+        "On speeches, heedful.nn and the tokenizers library learn the same merges and encode new speeches "
+        "with the same ids (number: share of new speeches).",
         value=value,
         interval=span,
         holds=all(same) and value == 1.0,
@@ -237,7 +239,7 @@ def on_speeches(run: LabRun) -> None:
     value, span = mean_of([float(ours.decode(ours.encode(text)) == text) for text in [*fresh, *odd(rng, 50)]])
     run.claim(
         "Byte-level encoding loses nothing: new speeches and random strings of any characters are decoded "
-        "exactly (share of these texts).",
+        "exactly (number: share of these texts).",
         value=value,
         interval=span,
         holds=value == 1.0,
@@ -248,8 +250,8 @@ def on_speeches(run: LabRun) -> None:
     run.progress(3, 3, "merges")
     value, span = mean_of(rates[:, 0] / rates[:, -1])
     run.claim(
-        "With merges learnt on some speeches, other speeches need at least a third fewer tokens (number: "
-        "tokens without merges divided by tokens with merges).",
+        "With merges learnt on some speeches, other speeches need at least a third fewer tokens than "
+        "without merges (number: tokens without merges divided by tokens with merges).",
         value=value,
         interval=span,
         holds=span[0] > 1.5,

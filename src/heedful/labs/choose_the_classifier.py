@@ -96,8 +96,8 @@ def tell_accuracy(run: LabRun, rounds: Sequence[Round]) -> None:
     )
     better, reach = mean_of(kept[:, 0] - kept[:, 1])
     run.claim(
-        "On held-out mails with headers, the classifier trained with headers is more accurate than the other "
-        "one (number: difference of the accuracies).",
+        "On held-out mails with headers, the classifier trained with headers is more accurate than the "
+        "classifier trained without headers (number: difference of the accuracies).",
         value=better,
         interval=reach,
         holds=reach[0] > 0,
@@ -106,8 +106,8 @@ def tell_accuracy(run: LabRun, rounds: Sequence[Round]) -> None:
     )
     worse, reach = mean_of(test[:, 1] - test[:, 0])
     run.claim(
-        "On mails without headers, the classifier trained with headers is less accurate than the other one "
-        "(number: difference of the accuracies).",
+        "On mails without headers, the classifier trained with headers is less accurate than the "
+        "classifier trained without headers (number: difference of the accuracies).",
         value=worse,
         interval=reach,
         holds=reach[0] > 0,
@@ -161,7 +161,7 @@ def tell_picks(run: LabRun, rounds: Sequence[Round], mails: int) -> None:
     share, reach = shares["explanations"]
     run.claim(
         "A simulated user who sees only explanations picks the classifier that is better without headers "
-        "(share of rounds).",
+        "(number: share of rounds).",
         value=share,
         interval=reach,
         holds=reach[0] > 0.5,
@@ -170,8 +170,8 @@ def tell_picks(run: LabRun, rounds: Sequence[Round], mails: int) -> None:
     )
     share, reach = shares["accuracy"]
     run.claim(
-        "A simulated user who sees only the accuracy on held-out mails picks the other one (number: share of "
-        "rounds in which this user picks the better one).",
+        "A simulated user who sees only the accuracy on held-out mails picks the classifier that is worse "
+        "without headers (number: share of rounds in which this user picks the better classifier).",
         value=share,
         interval=reach,
         holds=reach[1] < 0.5,

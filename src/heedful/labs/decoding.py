@@ -134,7 +134,7 @@ def rules(run: LabRun, writer: Writer, texts: list[str]) -> None:
             gaps.append(float((ours - theirs).abs().max()))
     value, span = mean_of(gaps)
     run.claim(
-        "Temperature, top-k and nucleus give the same probabilities as in the library transformers, on every "
+        "Temperature, top-k and nucleus give the same probabilities as the transformers library, on every "
         "prompt (number: largest difference, mean over prompts and rules).",
         value=value,
         interval=span,
@@ -143,9 +143,9 @@ def rules(run: LabRun, writer: Writer, texts: list[str]) -> None:
     spread = np.array([[entropy(temperature(logits, tau)) for tau in TEMPERATURES] for logits in rows])
     value, span = mean_of(spread[:, -1] - spread[:, 0])
     run.claim(
-        "The higher the temperature, the less certain is the next token. This is true for every step of the "
-        "temperature and for every prompt (number: increase of the entropy from the lowest to the highest "
-        "temperature, in nats).",
+        "The higher the temperature, the less certain is the next token. This is true for each increase "
+        "of the temperature and for every prompt (number: increase of the entropy from the lowest to the "
+        "highest temperature, in nats).",
         value=value,
         interval=span,
         holds=bool((np.diff(spread, axis=1) > 0).all()),
@@ -234,8 +234,8 @@ def searches(run: LabRun, writer: Writer, texts: list[str], length: int) -> None
         gains.append(beam - greedy)
     value, span = share_of(np.array(same) == 1.0)
     run.claim(
-        "Greedy search and beam search write the same texts as transformers' generate (share of equal "
-        "texts).",
+        "Greedy search and beam search write the same texts as generate() of the transformers library "
+        "(number: share of equal texts).",
         value=value,
         interval=span,
         holds=value == 1.0,
@@ -285,8 +285,8 @@ def every_sequence(run: LabRun, writer: Writer, texts: list[str]) -> None:
     )
     value, span = mean_of(wide)
     run.claim(
-        "Beam search with enough beams finds the most likely of all sequences. Greedy search often misses it "
-        "(number: difference to the best log-probability, in nats).",
+        "Beam search with enough beams finds the most likely of all sequences. Greedy search often misses "
+        "this sequence (number: best log-probability minus that of beam search, in nats).",
         value=value,
         interval=span,
         against=float(np.mean(greedy)),

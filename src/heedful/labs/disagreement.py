@@ -100,12 +100,12 @@ def one_sentence(run: LabRun, told: Comparison) -> None:
     lime, attention = dict(zip(words, scores["lime"], strict=True)), told["attention-avg"].top(2)
     run.claim(
         "'popular' is one of the two words with the most attention, but LIME gives it a negative score "
-        "(number: LIME's score, divided by its largest score).",
+        "(number: LIME's score of this word, divided by LIME's largest score).",
         value=lime["popular"],
         exact=True,
         holds=lime["popular"] < -0.2 and "popular" in [word.text for word in attention],
         against=scores["attention-avg"][words.index("popular")],
-        control="its score by attention, which has no sign",
+        control="score of this word by attention, which has no sign",
     )
 
 
@@ -154,9 +154,9 @@ def many_agree(run: LabRun, found: Floats, again: Floats, on_sentence: Floats) -
     within = np.array([a == b for a, b in pair_kinds()])
     claim_mean(
         run,
-        "On reviews, two different methods agree less with each other than two runs of LIME with different "
-        "seeds: the mean tau over all pairs of the seven methods is lower by over 0.1 (number: difference of "
-        "tau).",
+        "On reviews, two different methods agree less with each other than two runs of LIME with "
+        "different seeds: the mean of Kendall's tau over all pairs of the seven methods is more than 0.1 "
+        "lower than tau of the two runs (number: difference of tau).",
         again - found.mean(1),
         above=0.1,
         against=float(again.mean()),
@@ -174,7 +174,7 @@ def many_agree(run: LabRun, found: Floats, again: Floats, on_sentence: Floats) -
     claim_mean(
         run,
         "Methods of the same kind (attention, gradient norm, signed effect) agree more than methods of "
-        "different kinds: their mean tau is higher by over 0.1 (number: difference of tau).",
+        "different kinds: their mean tau is more than 0.1 higher (number: difference of tau).",
         found[:, within].mean(1) - found[:, ~within].mean(1),
         above=0.1,
         against=float(found[:, ~within].mean()),
@@ -214,7 +214,7 @@ def evidence(run: LabRun, skills: Floats) -> None:
     at = {name: skills[:, m] for m, name in enumerate(SEVEN)}
     claim_mean(
         run,
-        "LIME finds important words better than mean attention does: its skill is higher by over 0.2 "
+        "LIME finds important words better than mean attention does: its skill is more than 0.2 higher "
         "(number: difference of skill).",
         at["lime"] - at["attention-avg"],
         above=0.2,
@@ -230,8 +230,8 @@ def evidence(run: LabRun, skills: Floats) -> None:
         control="skill of a random order",
     )
     run.say(
-        "Methods without a sign cannot distinguish words that support the answer from words against it, but "
-        "deletion tests exactly this. Agreement alone does not show which method is right: the two norms of "
-        "the gradient agree with each other almost perfectly, because both measure the size of the same "
-        "gradient."
+        "Methods without a sign cannot distinguish words that support the answer from words against it. "
+        "But this distinction decides how much the logit falls when words are deleted. Agreement alone "
+        "does not show which method is right: the two norms of the gradient agree with each other almost "
+        "perfectly, because both measure the size of the same gradient."
     )

@@ -172,7 +172,7 @@ def one_layer(run: LabRun, sizes: DyckSizes) -> None:
         "would compute. The balance condition says that a matched pair of brackets must not influence the "
         "prediction, so the contributions of its two brackets must cancel. If they do not, the remaining "
         "error grows with the length of the string. The violation is the size of this remaining error, "
-        "relative to the signal. The regulariser penalises changes of the logits by a balanced prefix."
+        "relative to the signal. The regulariser penalises a model if a balanced prefix changes its logits."
     )
     test = draw(sizes.grammar, 300, sizes.length, 10 * run.seed + 5)
     long = draw(sizes.grammar, 60, sizes.long, 10 * run.seed + 6)
@@ -200,8 +200,9 @@ def one_layer(run: LabRun, sizes: DyckSizes) -> None:
     nearest = min((a for _, a, _, _ in results.values()), key=lambda near: near.mean())
     value, span = mean_of(nearest, UNIT)
     run.claim(
-        "One-layer models that read states close brackets correctly at the training length, with and "
-        "without the regulariser (number: mean accuracy of the worse group).",
+        "One-layer models that read states (the type and depth of each bracket) close brackets correctly "
+        "at the training length, with and without the regulariser (number: mean accuracy of the worse "
+        "group).",
         value=value,
         interval=span,
         holds=span[0] > 0.97,
@@ -266,8 +267,8 @@ def generalising(
     )
     value, span = mean_of(np.log(found["regularised"][3] / off))
     run.claim(
-        "The regulariser reduces the violation (number: mean logarithm of the ratio with to without the "
-        "regulariser, for the same initial weights).",
+        "The regulariser reduces the violation (number: mean logarithm of the violation with the "
+        "regulariser divided by the violation without it, for the same initial weights).",
         value=value,
         interval=span,
         holds=span[1] < 0,
@@ -278,12 +279,12 @@ def generalising(
         if span[0] > 0
         else "Here the opposite happens"
         if span[1] < 0
-        else "With as little training as here, this is not reproduced"
+        else "With the short training used here, this result is not reproduced"
     )
     run.say(
-        "According to the paper (from memory), the regulariser also improves generalisation to longer "
-        f"strings. {here}: accuracy at {sizes.long} tokens changes by {value:+.3f} (95 % interval over seeds "
-        f"{span[0]:+.3f} to {span[1]:+.3f})."
+        "According to the paper (quoted from memory), the regulariser also improves generalisation to "
+        f"longer strings. {here}: accuracy at {sizes.long} tokens changes by {value:+.3f} (95 % interval "
+        f"over seeds {span[0]:+.3f} to {span[1]:+.3f})."
     )
     run.figure(
         "balance",
@@ -347,7 +348,7 @@ def different(run: LabRun, seeds: int, looks: Floats, same: Floats) -> None:
         interval=span,
         holds=span[0] > 0.1,
         against=float(1 - same.mean()),
-        control="share of closing brackets with different answers of two models",
+        control="share of closing brackets for which two models give different answers",
     )
 
 

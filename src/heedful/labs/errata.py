@@ -150,9 +150,10 @@ def measured(run: LabRun) -> None:
     """Two sentences of the field that are about models, not formulas: one model here, and a real one."""
     run.say(
         "E13. Special tokens get much attention. One conjecture says that this is because they are never "
-        "split into pieces. If it were true, whole words would get as much attention as special tokens, and "
-        "split words would get less than whole words. A special token that is written twice, as if it were "
-        "split, would get no more than a special token that is written once."
+        "split into pieces. If the conjecture were true, whole words would get as much attention as "
+        "special tokens. Split words would get less attention than whole words. If a special token were "
+        "written twice, as if it were split, its two copies together would get no more attention than a "
+        "single one."
     )
     names = [("zoo:sentiment", 12, 20)] if run.fast else [("zoo:sentiment", 60, 24), (REAL, 60, 16)]
     ready = [each for each in names if resolve.pulled(each[0])]

@@ -159,8 +159,8 @@ def against_brute_force(run: LabRun, model: TokenModel, rng: np.random.Generator
     for name, result in errors.items():
         value, span = mean_of(result, POSITIVE)
         run.claim(
-            f"{name}: the quadrature gives the same scores as the calculation over all subsets of the words "
-            "(number: largest relative difference, mean over texts).",
+            f"{name}: the quadrature (numerical integration) gives the same scores as the calculation over "
+            "all subsets of the words (number: largest relative difference, mean over texts).",
             value=value,
             interval=span,
             holds=bool(max(result) < 1e-8 and min(apart) > 1e-6),
@@ -249,12 +249,12 @@ def sampling_claims(
     """Errors (texts, budgets) of both estimators; covered (runs,): the share of ours whose intervals held."""
     value, span = mean_of([np.polyfit(np.log(budgets), np.log(row), 1)[0] for row in plain])
     run.claim(
-        "The error of the published KernelSHAP falls with the square root of the number of model inputs "
-        "(number: slope of the logarithms).",
+        "The error of the published KernelSHAP is roughly inversely proportional to the square root of "
+        "the number of model inputs (number: slope in a plot of both logarithms).",
         value=value,
         interval=span,
         against=-0.5,
-        control="slope of the square root",
+        control="slope if exactly inversely proportional",
         holds=abs(value + 0.5) < 0.15 and span[0] > -0.8 and span[1] < -0.2,
     )
     value, span = mean_of(np.log(plain[:, 0]))
@@ -279,8 +279,8 @@ def sampling_claims(
     )
     value, span = mean_of(covered, UNIT)  # words of one run are not independent; runs are
     run.claim(
-        "The 95 % intervals of heedful's kernel-shap contain the exact value about as often as they should: "
-        "for over 90 and under 99 % of the words.",
+        "The 95 % intervals of heedful's kernel-shap contain the exact value about as often as they "
+        "should: for more than 90 % and less than 99 % of the words.",
         value=value,
         interval=span,
         holds=span[0] > 0.9 and span[1] < 0.99,

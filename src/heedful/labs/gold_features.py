@@ -50,14 +50,14 @@ def gold_features(run: LabRun) -> None:
     run.say(
         "Two transparent models, a sparse logistic regression and a decision tree, are trained on "
         f"{len(train)} texts of {SENTENCES} film-review sentences each. For each text it is known which "
-        "words decide the answer of such a model (gold words). The explanation methods do not know this: "
-        "they see the model only as a function of text. LIME is the published version, with "
-        f"{samples} samples and {TOP_WORDS} words. Greedy removal deletes the word that lowers the "
-        "probability of the answer most, and repeats this until the answer changes or "
+        "words decide the answer of such a model. These words are called gold words. The explanation "
+        "methods do not know this: they see the model only as a function of text. LIME is the published "
+        f"version, with {samples} samples and {TOP_WORDS} words. Greedy removal deletes the word that "
+        "lowers the probability of the answer most, and repeats this until the answer changes or "
         f"{TOP_WORDS} words are deleted. Recall is the share of the gold words that are among the first "
         f"{TOP_WORDS} words of a method. Published results for book reviews (from memory): LIME finds 92 % "
-        "of the gold words of a logistic regression and 97 % of those of a tree; greedy removal finds 37 to "
-        "64 %."
+        "of the gold words of a logistic regression and 97 % of those of a tree; greedy removal finds 37 "
+        "to 64 %."
     )
     bands = []
     for name, fit in BOXES.items():

@@ -308,8 +308,8 @@ def completeness(run: LabRun, groups: dict[str, list[GradientCase]]) -> None:
     value, span = mean_of(left)
     run.claim(
         "The sum of gradient x input minus the logit equals twice the covariance of score and value under "
-        "the attention weights. If the query is a constant, it equals this covariance once (value: "
-        "relative error).",
+        "the attention weights. If the query is a constant, it equals the covariance itself, not twice "
+        "the covariance (value: relative error).",
         value=value,
         interval=span,
         against=float(np.mean(gaps)),
@@ -331,8 +331,8 @@ def completeness(run: LabRun, groups: dict[str, list[GradientCase]]) -> None:
     share = [abs(2 * case.covariance) / abs(case.f) for case in real]
     value, span = mean_of(np.log10(share))
     run.claim(
-        "On the trained model, the sum of gradient x input is far from the logit: in the geometric mean over "
-        "texts, it differs by at least a tenth of the logit (value: share of the logit).",
+        "On the trained model, the sum of gradient x input is far from the logit: the difference, as a "
+        "geometric mean over texts, is at least a tenth of the logit (value: share of the logit).",
         value=10**value,
         interval=(10 ** span[0], 10 ** span[1]),
         holds=span[0] > -1,
@@ -352,6 +352,6 @@ def completeness(run: LabRun, groups: dict[str, list[GradientCase]]) -> None:
             "gradient x input minus logit, relative",
             "Gradient x input does not sum to the logit",
         ),
-        "The sum of gradient x input minus the logit, by twice the covariance of score and value under the "
-        "attention weights. All points are on one line.",
+        "The sum of gradient x input minus the logit (vertical axis), and twice the covariance of score "
+        "and value under the attention weights (horizontal axis). All points are on one line.",
     )

@@ -142,9 +142,9 @@ def told(run: LabRun, how: str, names: list[str], sure: Floats, right: Floats) -
     better = [names[h] for h in order if band.low[h] > 0]
     alone = sum(mean_of(sure[:, h])[1][0] > 0 for h in order)
     run.say(
-        "Heads without which the model is significantly better, after correction for testing "
-        f"{len(names)} heads: {', '.join(better) or 'none'}. Without this correction, their number would "
-        f"be {alone}."
+        "Heads (layer.head) without which the model is significantly better, after correction for testing "
+        f"{len(names)} heads: {', '.join(better) or 'none'}. Without this correction, the number of such "
+        f"heads would be {alone}."
     )
     lines = [Line(names[h], *(float(part[h]) for part in (band.mean, band.low, band.high))) for h in order]
     run.figure(
@@ -160,8 +160,8 @@ def luck(run: LabRun, sure: Floats, groups: tuple[int, ...]) -> None:
     arrays = {group: chosen_elsewhere(sure, group) for group in groups}
     apparent, left = arrays[groups[0]]
     run.claim(
-        "If the best head to remove is chosen on few texts, most of the gain is luck: on as many other "
-        "texts, less than half of the gain remains (value: remaining share).",
+        "If the best head to remove is chosen on few texts, most of the gain is luck: on the same number "
+        "of other texts, less than half of the gain remains (value: remaining share).",
         value=float(left.mean() / apparent.mean()),
         interval=bootstrap_ratio(left, apparent, run.seed),
         holds=bootstrap_ratio(left, apparent, run.seed)[1] < 0.5,
@@ -183,7 +183,7 @@ def luck(run: LabRun, sure: Floats, groups: tuple[int, ...]) -> None:
             log="x",
         ),
         "Gain without the head that seems most harmful, by the number of texts used to choose it (the "
-        f"smallest number is {groups[0]}). Bands: 95 % intervals over pairs of groups.",
+        f"smallest number is {groups[0]}). Bands: 95 % intervals over pairs of groups of texts.",
     )
 
 
@@ -212,11 +212,11 @@ def helps(run: LabRun, sure: Floats, right: Floats) -> None:
         ],
     )
     verdict = "raises" if span[0] > 0 else "lowers" if span[1] < 0 else "has no significant effect on"
-    beside = "lies above" if reach[1] < RECALLED else "lies below" if reach[0] > RECALLED else "lies within"
+    beside = "is above" if reach[1] < RECALLED else "is below" if reach[0] > RECALLED else "is within"
     run.say(
         f"On texts that were not used for the choice, the best removal {verdict} the log-probability. The "
-        "published gain of accuracy (quoted from memory, for another model and another task) "
-        f"{beside} the interval measured here. It is the gain for the best of many heads. How much of it "
+        f"published gain of accuracy (quoted from memory, for another model and another task) {beside} the "
+        "interval measured here. The published gain is that of the best of many heads. How much of it "
         "would remain on other texts is not known."
     )
 
@@ -278,18 +278,18 @@ def spared(run: LabRun, few: Floats, most: Floats) -> None:
         interval=span,
         holds=max(span[1], wide[1]) < MAX_LOSS_NATS,
         against=chance,
-        control="loss without as many random heads",
+        control="loss if the same number of random heads is removed",
     )
     value, span = mean_of(most[:, 1:].mean(1) - most[:, 0])
     run.claim(
-        "If three quarters of the heads are removed, the choice matters: the loss is smaller without heads "
-        "that were chosen one by one (on other texts) than without as many random heads (value: difference "
-        "of the losses).",
+        "If three quarters of the heads are removed, the choice matters: the loss is smaller if the "
+        "removed heads were chosen one by one (on other texts) than if they were chosen at random (value: "
+        "difference of the losses).",
         value=value,
         interval=span,
         holds=span[0] > 0,
         against=float(most[:, 1:].mean()),
-        control="loss without random heads",
+        control="loss if random heads are removed",
     )
 
 

@@ -185,7 +185,7 @@ def looking(run: LabRun, models: dict[str, list[Trained]], test: Tensor, rng: to
         exact=True,
         holds=max(bound["positional"][0]) == 0.0,
         against=min(bound["semantic"][0]),
-        control="the same for semantic attention",
+        control="variance of semantic attention",
     )
     run.claim(
         "Semantic attention follows the letters: if a sequence is permuted, its attention is permuted in the "
@@ -194,19 +194,19 @@ def looking(run: LabRun, models: dict[str, list[Trained]], test: Tensor, rng: to
         exact=True,
         holds=max(bound["semantic"][1]) < 1e-5,
         against=min(bound["positional"][1]),
-        control="the same for positional attention",
+        control="value for positional attention",
     )
     least = min((on_copies(one.model, some) for one in models["semantic"]), key=lambda values: values.mean())
     value, span = mean_of(least)
     control = np.mean([on_copies(one.model, some).mean() for one in models["positional"]])
     run.claim(
-        "Even in its worst run, semantic attention gives another copy of the letter more than a uniform "
-        "share (value: attention on a copy, divided by the uniform share).",
+        "Even in its worst run, semantic attention gives another copy of the letter more weight than "
+        "uniform attention would (value: attention on a copy, divided by uniform attention).",
         value=value,
         interval=span,
         holds=span[0] > 1.2,
         against=float(control),
-        control="the same for positional attention",
+        control="value for positional attention",
     )
     panels = []
     for kind in KINDS:
@@ -268,14 +268,14 @@ def stays(run: LabRun, moved: dict[tuple[str, str, str], Floats]) -> None:
     ]
     low, high = max(spans, key=lambda span: span[1])
     run.claim(
-        "If attention may read both letters and positions and training continues with Adam, the attention "
-        "of a trained model changes less than a third as much as the attention of the same model early in "
-        "its training (value: ratio of the two changes).",
+        "Training continues with Adam, and attention may now read both letters and positions. Then the "
+        "attention of a trained model changes less than a third as much as the attention of the same "
+        "model early in its training (value: ratio of the two changes).",
         value=float(ratios["Adam"]),
         interval=(low, high),
         holds=high < MAX_MOVED_RATIO,
         against=float(ratios["plain gradient descent"]),
-        control="the same ratio with plain gradient descent",
+        control="ratio with plain gradient descent",
     )
     blind = (
         "With so few steps of plain gradient descent at the paper's learning rate, even the early model "
@@ -287,10 +287,10 @@ def stays(run: LabRun, moved: dict[tuple[str, str, str], Floats]) -> None:
     )
     run.say(
         "The change of attention is the total variation distance between attention before and after. The "
-        "ratio in the claim is that of the model, positional or semantic, for which it is larger; its "
-        f"interval is over sequences. {blind} The paper continues for 100 epochs. The claim shows that "
-        "trained models keep their attention even without the restriction on what attention may read. It "
-        "does not show that no optimiser could leave these solutions."
+        "ratio is computed for the positional and for the semantic model. The claim uses the larger of "
+        f"these two ratios, with an interval over sequences. {blind} The paper continues for 100 epochs. "
+        "The claim shows that trained models keep their attention even without the restriction on what "
+        "attention may read. But another optimiser might still leave these solutions."
     )
 
 

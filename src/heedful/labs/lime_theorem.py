@@ -55,13 +55,13 @@ def lime_theorem(run: LabRun) -> None:
     trained = heedful.load("zoo:one-layer")
     texts = documents(count, d, np.random.default_rng(run.seed))
     run.say(
-        "LIME replaces random words by UNK. Its limit is the coefficient of a word that it would give with "
-        "infinitely many samples; here the limit is computed exactly. The published formula for it is 3/2 "
-        "times (alpha v - alpha_h v_h): attention times value of the word, minus the same for UNK. The "
-        f"centred formula is our correction. The inputs are {count} texts of {d} different words from film "
-        "reviews. Three models have the same architecture: 'diffuse' has random weights, 'peaked' has the "
-        "same weights with attention scores multiplied by eight, and 'trained' is zoo:one-layer. The "
-        "explained number is the logit of each model's answer."
+        "LIME replaces random words by UNK. Its limit is the coefficient that LIME would give to a word "
+        "with infinitely many samples; here the limit is computed exactly. The published formula for the "
+        "limit is 3/2 times (alpha v - alpha_h v_h): attention times value of the word, minus the same for "
+        f"UNK. The centred formula is our correction. The inputs are {count} texts of {d} different words "
+        "from film reviews. Three models have the same architecture: 'diffuse' has random weights, "
+        "'peaked' has the same weights with attention scores multiplied by eight, and 'trained' is "
+        "zoo:one-layer. The explained number is the logit of each model's answer."
     )
     cases = {
         "diffuse": [case(fresh(trained, run.seed + i, 1.0), text) for i, text in enumerate(texts)],
@@ -82,8 +82,8 @@ def equal_attention(run: LabRun, uniform: OneLayerCase) -> None:
     exact, plain = uniform.exact(), uniform.mean(lime_first_order.plain)
     off = error(plain, exact)
     run.claim(
-        "If all words get the same attention, the constant is 1 and not 3/2: the limit is alpha v - alpha_h "
-        "v_h (value: relative error).",
+        "If all words get the same attention, the constant in the formula for LIME's limit is 1 and not "
+        "3/2: the limit is alpha v - alpha_h v_h (value: relative error).",
         value=off,
         exact=True,
         holds=off < 1e-6 < 0.4 < error(1.5 * plain, exact),  # 1e-6: the model is float32
@@ -123,7 +123,7 @@ def several_runs(run: LabRun, firsts: dict[str, OneLayerCase], rows: int) -> Non
         gap, span = farthest(draws, kept * exact)
         run.claim(
             f"On the {name} model, {RUNS} runs of LIME agree with the exact limit: the simultaneous 99.9 % "
-            "intervals of all words contain it (value: difference for the word that differs most "
+            "intervals of all words contain this limit (value: difference for the word that differs most "
             "significantly).",
             value=gap,
             interval=span,
@@ -178,11 +178,11 @@ def formulas(run: LabRun, cases: dict[str, list[OneLayerCase]]) -> None:
         rows,
     )
     run.say(
-        "The published formula is meant for attention that is spread over many words. Even there its "
-        "relative error is about a half. Its constant should be 1, and a term of the same order of "
-        "magnitude is missing: the average value must be subtracted from each value. In models that attend "
-        "to few words, the best constant differs between texts. So a figure for a single text can make any "
-        "constant look right."
+        "The published formula is meant for attention that is spread over many words. Even for such "
+        "attention, its relative error is about a half. Its constant should be 1, and a term of the same "
+        "order of magnitude is missing: the average value must be subtracted from each value. In models "
+        "that attend to few words, the best constant differs between texts. So a figure for a single text "
+        "can make any constant look right."
     )
     formula_claims(run, *(errors[name] for name in ("diffuse", "peaked", "trained")))
 
@@ -198,7 +198,7 @@ def formula_claims(
         above=0.3,
         limits=POSITIVE,
         against=diffuse["centred"].mean(),
-        control="the centred formula with diffuse attention",
+        control="relative error of the centred formula with diffuse attention",
     )
     claim_mean(
         run,
@@ -207,7 +207,7 @@ def formula_claims(
         below=0.1,
         limits=POSITIVE,
         against=diffuse["published"].mean(),
-        control="the published formula with diffuse attention",
+        control="relative error of the published formula with diffuse attention",
     )
     claim_mean(
         run,
@@ -217,7 +217,7 @@ def formula_claims(
         above=0.2,
         limits=POSITIVE,
         against=diffuse["centred"].mean(),
-        control="the centred formula with diffuse attention",
+        control="relative error of the centred formula with diffuse attention",
     )
     claim_mean(
         run,
@@ -332,8 +332,8 @@ def deletion(run: LabRun, cases: list[OneLayerCase], rows: int) -> None:
     )
     claim_mean(
         run,
-        "LIME with deletion is farther from the limit for replacement than LIME with replacement is "
-        "(value: difference of the relative errors).",
+        "The limit is computed for words that are replaced. If LIME deletes words, its coefficients are "
+        "farther from this limit than if it replaces them (value: difference of the relative errors).",
         np.array(off["delete"]) - np.array(off["unk"]),
         above=0.0,
         against=float(np.mean(off["unk"])),

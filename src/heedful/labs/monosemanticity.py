@@ -323,7 +323,7 @@ def beside_neurons(found: Universality) -> str:
         text = "are below those of neurons, unlike in the paper"
     return (
         "The paper reports a median of .72 for features and of .46 for neurons (quoted from memory). Here "
-        f"the medians of features {text}. This is not a claim: with models and SAEs this small, the result "
+        f"the medians of features {text}. This is not a claim: with such small models and SAEs, the result "
         "depends on their sizes and on the seed. The intervals are over the features of one pair of "
         "models. Note also that the best correlation of a feature is a maximum over many features, but "
         "that of a neuron is a maximum over fewer neurons."
@@ -357,5 +357,5 @@ def universality(run: LabRun, found: Universality) -> None:
         found.figures["features"],
         above=found.figures["random"].high,
         against=found.figures["random"].value,
-        control="with random SAEs of the same width and sparsity",
+        control="median for random SAEs of the same width and sparsity",
     )

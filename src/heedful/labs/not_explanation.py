@@ -139,8 +139,8 @@ def claim_correlation(run: LabRun, taus: Mapping[str, Floats]) -> None:
     lstm, average = taus["lstm"], taus["average"]
     gap, reach = over(lstm[:, :, 3] - lstm[:, :, 1])
     run.claim(
-        "In a BiLSTM, attention agrees less with leave-one-out than leave-one-out of a model with another "
-        "seed does (value: difference of Kendall's tau).",
+        "In a BiLSTM, leave-one-out agrees less with attention than with leave-one-out of a second "
+        "BiLSTM, trained with another seed (value: difference of Kendall's tau).",
         value=gap,
         interval=reach,
         holds=reach[0] > 0,
@@ -169,9 +169,9 @@ def claim_correlation(run: LabRun, taus: Mapping[str, Floats]) -> None:
     run.say(
         "In the paper, gradients agree better with leave-one-out than with attention. This result "
         f"{reproduced}. It is not a claim of this lab, because it depends on the length of training. Also, "
-        "the word vectors used here contain sentiment; those of the paper did not. The first claim does "
-        "not compare attention with another explainer: the same model with another seed predicts the "
-        "effect of removing a word better than attention does."
+        "the word vectors used here contain sentiment; the word vectors of the paper did not. The first "
+        "claim does not compare attention with another explainer, but with a second BiLSTM: this model "
+        "predicts the effect of removing a word better than attention does."
     )
 
 
@@ -256,7 +256,8 @@ def tell_adversary(run: LabRun, tried: Mapping[str, Cases], few: int, search: Se
     run.say(
         "The last test searches for other attention weights, sentence by sentence. They should be as far "
         "as possible from the model's own weights, but change the answer by at most 0.01. The distance is "
-        "the Jensen-Shannon divergence (JSD). In the paper, the search came close to the upper limit, ln 2."
+        "the Jensen-Shannon divergence (JSD). Its upper limit is ln 2 (about 0.69), but how close it can "
+        "come to ln 2 depends on the model's own weights. In the paper, the search came close to ln 2."
     )
     results = {}
     for name, cases in tried.items():
@@ -278,13 +279,14 @@ def tell_adversary(run: LabRun, tried: Mapping[str, Cases], few: int, search: Se
     for name, each in results.items():
         share, reach = nanmean_of((each.distance / each.largest)[:, 0], UNIT)
         run.claim(
-            f"{NAMES[name]}: other attention weights give the same answer (within 0.01), and their distance "
-            "is more than half of the largest possible distance (value: share of this distance).",
+            f"{NAMES[name]}: other attention weights give the same answer (within 0.01), and their "
+            "distance from the model's own weights is more than half of the largest possible distance "
+            "(value: share of this distance).",
             value=share,
             interval=reach,
             holds=reach[0] > FAR_SHARE and float(each.change.max()) <= search.epsilon,
             against=float((each.random / each.largest).mean()),
-            control="the same for the best of random weights",
+            control="share for the most distant random weights",
         )
     run.say(
         "The results of shuffling and of the search are as in the paper. But note: with attention over "

@@ -151,8 +151,8 @@ def tell_uniform(run: LabRun, flat: UniformRetraining, little: float) -> None:
     run.table("F1 of the BiLSTM", ("training", "F1", "low", "high", f"F1 {RECALLED}"), rows)
     gap, reach = flat.free.over(flat.uniform, F1)
     run.claim(
-        f"The F1 of a BiLSTM trained with uniform attention is lower by less than {100 * little:.0f} points "
-        "than that of a BiLSTM with learnt attention (value: loss of F1).",
+        f"The F1 of a BiLSTM trained with uniform attention is less than {100 * little:.0f} points lower "
+        "than the F1 of a BiLSTM with learnt attention (value: loss of F1).",
         value=gap,
         interval=reach,
         holds=reach[1] < little,
@@ -231,8 +231,9 @@ def claim_adversary(
     none, most = moved.points[0], moved.points[-1]
     cost, reach = nanmean_of(most.output.mean(0) - none.output.mean(0))
     run.claim(
-        "Different attention has a cost: with the largest lambda, the answers of the adversary differ more "
-        "from those of the first model than with lambda 0 (value: difference of the TVD).",
+        "Different attention has a cost: the adversary is rewarded for different attention, more for a "
+        "larger lambda. With the largest lambda, its answers differ more from those of the first model "
+        "than with lambda 0 (value: difference of the TVD).",
         value=cost,
         interval=reach,
         holds=reach[0] > 0,
@@ -302,22 +303,28 @@ def claim_guides(run: LabRun, led: Guided) -> None:
         (
             "model",
             "uniform",
-            "Attention of zoo:one-layer guides the network better than uniform weights do",
+            "The guided network is better with attention of zoo:one-layer than with uniform weights",
             None,
         ),
         (
             "model",
             "shuffled",
-            "Attention of zoo:one-layer guides the network better than the same weights after shuffling",
+            "The guided network is better with attention of zoo:one-layer than with the same weights "
+            "after shuffling",
             None,
         ),
         (
             "trained",
             "uniform",
-            "Weights that the network learns itself guide it better than uniform weights do",
+            "The guided network is better with weights that it learns itself than with uniform weights",
             0.005,
         ),
-        (BASE, "uniform", "Attention of the BiLSTM guides the network better than uniform weights do", 0.012),
+        (
+            BASE,
+            "uniform",
+            "The guided network is better with attention of the BiLSTM than with uniform weights",
+            0.012,
+        ),
     ]
     unclaimed = [("model", "trained"), (BASE, "trained"), (BASE, ADVERSARY)]
     if run.fast:  # uniform weights are worse by two or three points: few networks cannot tell that from none
@@ -337,9 +344,9 @@ def claim_guides(run: LabRun, led: Guided) -> None:
     columns = ("weights that guide the network", "difference of F1", "low", "high")
     run.table("Further differences of F1, which are not claims", columns, rows)
     run.say(
-        "In the paper (quoted from memory), the F1 increases from uniform weights to learnt weights to the "
-        "model's attention, and it is lowest with the adversary's attention. Here the weights of the "
-        f"BiLSTM {_beside(rows[1])} the weights that the network learns itself, and they "
+        "In the paper (quoted from memory), the F1 is lowest with the adversary's attention, higher with "
+        "uniform weights, still higher with learnt weights, and highest with the model's attention. Here "
+        f"the weights of the BiLSTM {_beside(rows[1])} the weights that the network learns itself, and they "
         f"{_beside(rows[2])} the weights of the BiLSTM's adversary. These two results are not claims."
     )
 
@@ -418,7 +425,8 @@ def claim_one_layer(run: LabRun, moved: TrainedAdversary, little: float) -> None
     far, _ = nanmean_of(best.moved.mean(0))
     run.claim(
         "A copy of zoo:one-layer whose attention differs by more than a fifth of the largest possible JSD "
-        f"is at most {100 * little:.0f} points less accurate (value: difference of the accuracies).",
+        f"is at most {100 * little:.0f} points less accurate than zoo:one-layer itself (value: difference "
+        "of the accuracies).",
         value=gap,
         interval=reach,
         holds=reach[0] > -little and far > LN2 / 5,

@@ -57,11 +57,11 @@ SENTENCES = 6
 def roar(run: LabRun) -> None:
     run.say(
         "The words with the highest scores are removed from every text, and a naive Bayes classifier is "
-        "trained again on the rest. If the scores are right, it becomes less accurate than after random "
-        "removal. The table shows this fall: accuracy after random removal minus accuracy after removal by "
-        "the scores, mean over the shares of words removed. In the synthetic texts, only two of the "
-        f"{LENGTH} words of a text depend on the label, so the true scores are known. Scores are flagged if "
-        "the positions of the removed words alone predict the label."
+        "trained again on the rest. If the scores are right, this classifier becomes less accurate than "
+        "after random removal. The table shows this fall: accuracy after random removal minus accuracy "
+        "after removal by the scores, mean over the shares of words removed. In the synthetic texts, only "
+        f"two of the {LENGTH} words of a text depend on the label, so the true scores are known. Scores are "
+        "flagged if the positions of the removed words alone predict the label."
     )
     synthetic(run, 240 if run.fast else 1000, 4 if run.fast else 10)
     on_reviews(run, (240, 240) if run.fast else (1200, 600), 8)
@@ -138,7 +138,7 @@ def synthetic(run: LabRun, count: int, seeds: int) -> None:
     span = share_span(leaks.accuracy[HALF], leaks.intervals[HALF], result.n)
     run.claim(
         "If the positions of the removed words reveal the label, they hide the fall of the accuracy: with "
-        "half of all words removed, it is above 0.9.",
+        "half of all words removed, the accuracy is above 0.9.",
         value=leaks.accuracy[HALF],
         interval=span,
         holds=span[0] > 0.9,
@@ -148,8 +148,8 @@ def synthetic(run: LabRun, count: int, seeds: int) -> None:
     span = share_span(leaks.pattern[HALF], leaks.pattern_intervals[HALF], result.n)
     others = [curve for curve in result.curves if curve is not leaks]
     run.claim(
-        "The scores whose removed positions reveal the label are flagged, and no others. With half of the "
-        "words removed, these positions alone predict the label with an accuracy above 0.9.",
+        "Only the scores whose removed positions reveal the label are flagged. With half of the words "
+        "removed, these positions alone predict the label with an accuracy above 0.9.",
         value=leaks.pattern[HALF],
         interval=span,
         holds=leaks.leaks and span[0] > 0.9 and not any(curve.leaks for curve in others),

@@ -57,11 +57,11 @@ def sanity_checks(run: LabRun) -> None:
     net = relu_net(sentences, words, steps, run.seed)
     right = [net.target(net.encode(each.text)).index == each.label for each in kept[:: len(kept) // 200]]
     run.say(
-        "The layers of a trained model get random weights, one after another from the top, and the same "
-        "texts are explained after each layer. How similar is the explanation to that of the trained model? "
-        f"A ReLU network is trained on {len(sentences)} sentences and classifies {100 * np.mean(right):.0f} "
-        f"% of the held-out sentences correctly. {count} texts are explained, with {draws} draws of random "
-        "weights. The second model is the BERT zoo:sentiment."
+        "The layers of a trained model get random weights, one after another from the top. After each "
+        "layer, the same texts are explained again. How similar is the explanation to that of the trained "
+        f"model? A ReLU network is trained on {len(sentences)} sentences and classifies "
+        f"{100 * np.mean(right):.0f} % of the held-out sentences correctly. {count} texts are explained, "
+        f"with {draws} draws of random weights. The second model is the BERT zoo:sentiment."
     )
     methods = cheap(OF_RELU, "integrated-gradients") if run.fast else OF_RELU
     of_relu(run, methods, *cascade(run, net, texts, methods, draws))
@@ -195,8 +195,8 @@ def of_bert(run: LabRun, methods: Sequence[str], layers: list[str], left: Floats
         control="correlation for attention",
     )
     run.say(
-        "Rollout multiplies the attention maps of all layers, and the lower layers are still trained. So it "
-        "is neither good nor bad by itself if an explanation survives. It should be compared with occlusion "
-        "at the same stage, because occlusion depends only on the outputs of the model. With a random top "
-        "layer all signs may flip; therefore the figures show absolute values."
+        "Rollout multiplies the attention maps of all layers, and the lower layers are still trained. So "
+        "survival alone is neither good nor bad. An explanation should be compared with occlusion at the "
+        "same stage, because occlusion depends only on the outputs of the model. With a random top layer "
+        "all signs may flip; therefore the figures show absolute values."
     )

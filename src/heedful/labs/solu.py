@@ -190,8 +190,9 @@ def equal(run: LabRun, gaps: Sequence[float]) -> None:
     run.say(
         f"There are {len(gaps)} pairs of one-layer language models, one with GELU and one with SoLU. Both "
         "models of a pair are trained on the same windows of text in the same order. The model that learns "
-        "faster is taken from an earlier step, at which it was as good as the other model at its end. The "
-        "losses are then compared on other windows. Intervals are over pairs of trainings."
+        "faster is taken from an earlier step, at which it was as good as the other model is at the end of "
+        "its training. The losses are then compared on other windows. Intervals are over pairs of "
+        "trainings."
     )
     claim_mean(
         run,

@@ -139,7 +139,7 @@ def by_density(run: LabRun) -> None:
         share[0].double().numpy(),
         above=0.8,
         against=float(share[-1].mean()),
-        control="the same share if features are sparse",
+        control="this share if features are sparse",
         limits=UNIT,
     )
     claim_mean(

@@ -144,8 +144,8 @@ def tell_answers(
         control="the separate reader with uniform attention",
     )
     run.claim(
-        "In the separate reader with uniform attention, the question cannot reach the answer. This reader "
-        "answers less than two thirds of the questions correctly.",
+        "In the separate reader with uniform attention, the question cannot influence the answer. This "
+        "reader answers less than two thirds of the questions correctly.",
         value=alone[0],
         interval=alone[1],
         holds=alone[1][1] < 2 / 3,
@@ -273,18 +273,18 @@ def tell_removed(
         )
     columns = (
         "reader",
-        "largest fall is without the fact",
+        "largest fall is by removal of the fact",
         "low",
         "high",
-        "mean fall without the fact",
-        "mean of the largest fall without another sentence",
+        "mean fall by removal of the fact",
+        "mean of the largest fall by removal of another sentence",
     )
     title = "Does removal point to the supporting fact? (share of stories, and falls of the probability of "
     run.table(f"{title}the answer)", columns, rows)
     run.say(
         "Removal finds the fact in all readers that answer correctly, even if attention is uniform. It "
-        "misses the fact if an older sentence about the same person names the same place. Then this "
-        "sentence decides when the fact is removed, and the answer correctly stays the same."
+        "misses the fact if an older sentence about the same person names the same place. Then, if the "
+        "fact is removed, this older sentence decides the answer, and the answer correctly stays the same."
     )
 
 

@@ -2,17 +2,18 @@
 
     completeness        |sum of scores - (f(x) - f(base))| / |f(x) - f(base)|             low, 0 the best
     sensitivity-axiom   share of units that break it: removing them changes f under every operator, but they
-                        score zero (missed); or it changes f under none, but they have a score (dummy)    low
+                        score zero (missed); or removing them changes f under no operator, but they have a
+                        score (dummy)    low
 
 A change counts if it is above a millionth of the largest change and above rounding; a score counts if it is
 above a millionth of the largest score. `completeness` sums the scores of all tokens, including special
 tokens and tokens that were written before. It has a value for methods that name their base or declare that
-they are complete. For the control, and for methods that declare it without a base, the base is the text with
-every word removed. For all others it is nan. It is the only metric here that depends on the size of the
-scores.
+they are complete. For the control, and for methods that declare completeness but name no base, the base is
+the text with every word removed. For all other methods the value is nan. `completeness` is the only metric
+here that depends on the size of the scores.
 
 Random scores are never zero: they cannot miss a unit, so they pass the first half of the sensitivity axiom.
-The axiom is necessary, not sufficient, and the control shows it.
+So this axiom is necessary for a good explanation, but not sufficient.
 
 The example: f(x) = 1 - ReLU(1 - x) at x = 2, from the base 0. f rises from 0 to 1, so x must get a score; but
 f is flat at 2, and its gradient there is 0. Integrated gradients give 1. (`sensitivity_case`)
@@ -88,9 +89,10 @@ def incompleteness(scores: Floats, rise: float) -> float:
     spoiled_by="silent",
 )
 def sensitivity_axiom(subject: MetricInput, rng: np.random.Generator) -> float:
-    """Share of units that matter but score zero, or have a score but never matter.
+    """Share of units that matter but have score zero, or that never matter but have another score.
 
-    Limitations: Whether a unit matters is measured by removing it alone, and redundancy hides that.
+    Limitations: Whether a unit matters is measured by removing it alone. If another unit says the same thing,
+    an important unit seems not to matter.
     """
     missed, dummy = violations(subject.scores, *effects(subject))  # what operators differ about is not judged
     return float(np.mean(missed | dummy)) if len(missed) else float("nan")

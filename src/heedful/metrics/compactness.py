@@ -3,10 +3,10 @@
     c = sorted |a|, smallest first, d of them
     G = 1 - 2 sum_k  c_k / |c|_1  (d - k + 1/2) / d
 
-It is 0 if all absolute scores are equal and 1 - 1/d if one unit has everything. Moving a part of a large
-score to a small one lowers it. A common factor, a sign or the order of the units do not change it. Neither
-does repeating the whole text, so texts of different length can be compared. A short explanation is easy to
-read, but this is no reason to trust it.
+It is 0 if all absolute scores are equal and 1 - 1/d if only one unit has a score other than zero. Moving a
+part of a large score to a small one lowers it. A common factor, a sign or the order of the units do not
+change it. Neither does repeating the whole text, so texts of different length can be compared. A short
+explanation is easy to read, but this is no reason to trust it.
 
 Cost: a sort, no model inputs.
 Hurley & Rickard 2009, "Comparing measures of sparsity" (of the measures compared there, the only one with all
@@ -24,7 +24,7 @@ from heedful.metrics.metric_input import MetricInput
 
 @metric("compactness", kind="re-explain", better="high", best=1.0, cite="Hurley & Rickard 2009")
 def compactness(subject: MetricInput, rng: np.random.Generator) -> float:
-    """How few units have most of the scores.
+    """How strongly the scores are concentrated on a few units.
 
     Limitations: Few words are not necessarily the right words: a method that always names one word has the
     best value.

@@ -10,13 +10,14 @@ where p is half of the units and at most FEATURES (if this is all units, the val
 have a consistency of about 1 and a vsi of 100 p / d. The control has no standard errors: its intervals are
 points, which never overlap, so its csi is 0.
 
-A method without randomness is perfectly consistent, and the numbers say nothing more:
-`repeated(...).drawn` is False. Wide intervals overlap, so a high csi is only as good as the standard errors.
+A method without randomness always has the best values, which then say nothing about its quality. For such a
+method, `repeated(...).drawn` is False. Wide intervals overlap, so a high csi is only as good as the standard
+errors.
 
 csi uses the standard errors of the method. Visani et al. use other standard errors (`ridge_errors`): X has no
 column for the intercept, but the residuals come from a fit with an intercept. There are n - p degrees of
 freedom, and the kernel weights are not normalised. So their intervals depend on the scale of the weights.
-heedful's LIME as published has sandwich errors, which do not depend on it.
+heedful's LIME as published has sandwich errors, which do not depend on this scale.
 
 Cost: RUNS explanations; the metrics share their model inputs through a cache. Visani et al. 2022.
 """

@@ -1,4 +1,4 @@
-"""Does the model react as the explanation says? Words are removed to see it; f is the explained number.
+"""Does the model react as the explanation says? Words are removed to test it; f is the explained number.
 
 a: one score per unit. top_k: the k units with the highest score. e_i = (f(x) - f(x without i))^2.
 
@@ -16,7 +16,7 @@ a: one score per unit. top_k: the k units with the highest score. e_i = (f(x) - 
 
 A metric here is a plan: the model inputs it needs, and a function of their outputs. The plans of all methods
 and random orders run together, so an input that two of them need runs once (heedful.metrics.score).
-Texts with removed words are unlike the training texts: every number belongs to its removal operator.
+Texts with removed words are unlike the training texts: every number is valid only for its removal operator.
 
 DeYoung et al. 2020 (ERASER); Samek et al. 2017 (AOPC); Nguyen & Martinez 2020; Yeh et al. 2019.
 """
@@ -119,8 +119,8 @@ def comprehensiveness(scores: Floats, rng: np.random.Generator) -> Probe:
 def sufficiency(scores: Floats, rng: np.random.Generator) -> Probe:
     """How far the output falls when only the top units are kept.
 
-    Limitations: A few words alone are not a text: the output may be the model's prior. With a strong prior
-    every method looks good.
+    Limitations: A few words alone are not a text: the output may be only the model's prior (its output
+    without information). With a strong prior every method looks good.
     """
     keep = tops(ranked(scores, rng), bin_counts(len(scores)))
     return Probe(keep, lambda values, ends: float(ends.full - values.mean()))
@@ -146,9 +146,11 @@ def aopc(scores: Floats, rng: np.random.Generator) -> Probe:
     goal="insertion",
 )
 def insertion(scores: Floats, rng: np.random.Generator) -> Probe:
-    """How far the output stays below the full output, on average, while units are added, top unit first.
+    """How far the output stays below that of the full text, on average, while units are added, top unit
+    first.
 
-    Limitations: A few words alone are not a text: the output may be the model's prior.
+    Limitations: A few words alone are not a text: the output may be only the model's prior (its output
+    without information).
     """
     keep = tops(ranked(scores, rng), curve_counts(len(scores)))
     return Probe(keep, lambda values, ends: float(ends.full - values.mean()))
@@ -169,8 +171,8 @@ def _one_out(d: int) -> Masks:
 def monotonicity(scores: Floats, rng: np.random.Generator) -> Probe:
     """Rank correlation between the size of a score and the effect of removing its unit.
 
-    Limitations: In long texts the effects of single words are close to rounding errors, and redundancy
-    makes them zero.
+    Limitations: In long texts, the effects of single words are close to rounding errors. Redundant words have
+    no effect at all.
     """
     size = merged_scores(np.abs(scores))
 
@@ -192,7 +194,7 @@ def monotonicity(scores: Floats, rng: np.random.Generator) -> Probe:
     shuffled=True,
 )
 def non_sensitivity(scores: Floats, rng: np.random.Generator) -> Probe:
-    """Share of units for which exactly one of score and effect is zero.
+    """Share of units that have score zero but an effect, or another score but no effect.
 
     Limitations: A threshold decides what counts as zero. Methods that give every word a small score get
     bad values.
@@ -232,8 +234,9 @@ def effective_complexity(scores: Floats, rng: np.random.Generator) -> Probe:
 def infidelity(scores: Floats, rng: np.random.Generator) -> Probe:
     """How badly the scores predict the effect of removing random sets of units.
 
-    Limitations: Random sets of half of the words say little about single words. Scores of one sign predict
-    that more removal has more effect, which is trivial; therefore the control is the shuffled scores.
+    Limitations: Random sets of half of the words say little about single words. If all scores have the same
+    sign, they predict that removing more words has more effect. This is trivial, so the control is the
+    method's own scores, shuffled.
     """
     keep = rng.random((INFIDELITY_SETS, len(scores))) < rng.random((INFIDELITY_SETS, 1))  # all sizes alike
 

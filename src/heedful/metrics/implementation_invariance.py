@@ -1,4 +1,4 @@
-"""Networks that compute the same function in another way, built from the user's own.
+"""Networks that compute the same function in another way, built from the user's network.
 
     heads permuted          attention: blocks of rows of W_q, W_k, W_v and of columns of W_o change places
     neurons permuted        MLP: rows of W_in (and W_gate) and columns of W_out change places
@@ -18,9 +18,9 @@ There is no list of architectures. Attention and MLPs are recognised by the shap
                 HD -> d), or one that gives three times what the second takes; K < H: grouped queries, which
                 move with their keys. H is read from the attention maps
     MLP         one or two layers side by side and one that takes what they give, d -> h -> d
-and linear layers by what they compute; these are replaced everywhere. If something was recognised wrongly,
-the outputs change and the twin is skipped. The one-layer classifier has no linear modules; H is put between
-its values and read-out.
+and linear layers by what they compute; these are replaced everywhere. If a layer is recognised wrongly, the
+outputs change and the twin is skipped. The one-layer classifier has no linear modules; H is put between its
+values and read-out.
 
 Cost: one explanation and one copy of the model per twin. Sundararajan, Taly & Yan 2017.
 """
@@ -77,8 +77,8 @@ class Twins:
 def implementation_invariance(subject: MetricInput, rng: np.random.Generator) -> float:
     """How far the scores differ between networks that compute the same function, relative to their size.
 
-    Limitations: Only networks that were built to be equal are compared. It says nothing about weights from
-    different training runs.
+    Limitations: Only networks that were built to compute the same function are compared. The metric says
+    nothing about weights from different training runs.
     """
     scores, item = subject.scores, subject.item
     if not scores.any() or not can_copy(subject.model):

@@ -10,11 +10,11 @@
     spelling       British and American, all places at once
     synonym        a word from a small list replaced by its synonym, one place at a time
 
-An edit is a list of replaced stretches of characters, so every other unit has a place in the new text: scores
-are compared unit by unit, never by position. An edit counts if the tokenizer sees it, if at least half of the
+An edit is a list of replaced pieces of the text, so every other unit has a place in the new text: scores are
+compared unit by unit, never by position. An edit counts if the tokenizer sees it, if at least half of the
 units are not edited, and if the output hardly changes: |f(x') - f(x)| <= TOLERANCE |f(x) - f(nothing)|.
-`trail` says for every edit whether it counted, and why. English only. A synonym from the list may not be one
-in every context.
+`trail` says for every edit whether it counted, and why. English only. A synonym from the list may have
+another meaning in some contexts.
 
 The value is nan for pairs, chats and cut texts, for targets at a position of the text, and for texts to which
 no edit applies.

@@ -72,7 +72,7 @@ def plausibility(subject: MetricInput, rng: np.random.Generator) -> float:
     "plausibility-f1", kind="re-explain", better="high", best=1.0, cite="DeYoung et al. 2020", rationales=True
 )
 def plausibility_f1(subject: MetricInput, rng: np.random.Generator) -> float:
-    """F1 of the top units with the units that people marked, the same number of each.
+    """F1 of the top units against the units that people marked; both sets have the same size.
 
     Limitations: It measures agreement with people, not with the model: a correct explanation of a wrong
     model gets a bad value.
@@ -92,7 +92,7 @@ def plausibility_f1(subject: MetricInput, rng: np.random.Generator) -> float:
     rationales=True,
 )
 def plausibility_iou(subject: MetricInput, rng: np.random.Generator) -> float:
-    """F1 of spans of top units with marked spans; a match is an overlap (IOU) of at least one half.
+    """F1 of spans of top units against marked spans; two spans match if their overlap (IOU) is at least 1/2.
 
     Limitations: It measures agreement with people, not with the model: a correct explanation of a wrong
     model gets a bad value.

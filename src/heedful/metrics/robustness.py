@@ -5,13 +5,13 @@
 
 Low is good, 0 the best. Both are maxima over a few samples: lower bounds of what an adversary would find.
 Norms are Euclidean. Both have no unit, so methods with scores of different size, and models with embeddings
-of different size, can be compared; random scores change by about 1.4 in every sample. The noise has RADIUS
-of the root mean square of the text's own embeddings (as the standard deviation of a coordinate, or as r).
-Special tokens do not change, and neither does the seed, so sampling noise is not counted (that is
-`consistency`).
+of different size, can be compared; random scores change by about 1.4 in every sample. The noise is RADIUS
+times the root mean square of the text's own embeddings (as the standard deviation of a coordinate, or as r).
+Special tokens do not change, and neither does the seed, so sampling noise is not counted (`consistency`
+measures it).
 
-Scores that ignore the model never change: robustness alone is no merit. The value is nan if all scores are
-zero, or if the model has no token embeddings (functions).
+Scores that ignore the model never change, so robustness alone does not make an explanation good. The value is
+nan if all scores are zero, or if the model has no token embeddings (functions).
 
 Quantus' local Lipschitz estimate is the same ratio without the two norms in the middle (`lipschitz` with
 unit norms); the max-sensitivity of Quantus and captum divides as here (captum's `norm_ord` is over the whole
@@ -62,7 +62,7 @@ def local_lipschitz(subject: MetricInput, rng: np.random.Generator) -> float:
 
 @metric("max-sensitivity", kind="re-explain", better="low", best=0.0, cite="Yeh et al. 2019", expensive=True)
 def max_sensitivity(subject: MetricInput, rng: np.random.Generator) -> float:
-    """The largest relative change of the scores when the embeddings move within a small box.
+    """The largest relative change of the scores when the embeddings change a little (within a small box).
 
     Limitations: Moved embeddings are not words. Constant scores have the best value.
     """

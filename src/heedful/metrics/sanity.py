@@ -10,16 +10,17 @@ correlation by chance (mean |correlation| of random scores: 0.37 for 6 words, 0.
 shows it. Scores that are all equal have correlation 0. With fewer than three units the value is nan.
 
 Look at the whole curve, not only at the mean. If the upper layers hardly change what the lower layers
-computed, the function keeps its order when they are random, and so does occlusion, which runs the function.
-Then a high value is no fault. A stage at which occlusion changes and a method does not is suspicious.
+computed, random upper layers hardly change the function. Then occlusion, which runs the function, keeps its
+order, too, and a high value is no fault. A method is suspicious if it does not change at a stage where
+occlusion changes.
 
 The weights of a layer are drawn from a normal distribution with the mean and standard deviation of each
 tensor (so the gains of a LayerNorm stay near one, and constant tensors do not change). Layers are found by
 the names of the parameters, in the order in which the module defines them, token tables lowest; a table that
 is tied to the output counts as the embedding. There are at most eight stages, including the first and the
-last. All of it happens on a copy: the user's model is not changed.
+last. Only a copy is randomised: the user's model is not changed.
 
-label_randomisation trains one model on the true labels and one on shuffled labels, which it can only
+label_randomisation trains one model on the true labels and one on shuffled labels, which a model can only
 memorise.
 
 Quantus' MPRT calls `reset_parameters` of each module, so random weights have the scale of a new layer, not of
@@ -84,8 +85,8 @@ class RandomisedLayer:
 def sanity(subject: MetricInput, rng: np.random.Generator) -> float:
     """How similar the scores are for the trained network and for one with random weights.
 
-    Limitations: A method may pass because everything in it changes with the weights, noise included.
-    Passing shows that the scores depend on the weights, not that they are right.
+    Limitations: A method may pass because everything in it changes with the weights, including noise. Passing
+    shows that the scores depend on the weights, not that they are right.
     """
     if len(subject.scores) < 3 or not np.ptp(np.abs(subject.scores)) or not can_copy(subject.model):
         return float("nan")

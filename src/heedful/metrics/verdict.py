@@ -72,7 +72,7 @@ class MethodVerdict(NotebookRepr):
 
 @dataclass(frozen=True)
 class Verdict(NotebookRepr):
-    """Which method to use, and the evidence for it. `str(verdict)` describes them in words.
+    """Which method to use, and the evidence for it. `str(verdict)` describes both in words.
 
     Parameters
     ----------
@@ -99,8 +99,8 @@ class Verdict(NotebookRepr):
     flat
         Whether all orders had the same effect on every text. Then there is nothing to compare.
     visible_share
-        The share of beaten random orders that a method needs, so that an audit of this size detects it in 80
-        % of cases.
+        The share of random orders that a method must beat, so that an audit of this size detects in 80 % of
+        cases that it is better than random.
     visible_gap
         The difference between two methods that an audit of this size detects in 80 % of cases.
 

@@ -17,7 +17,7 @@ from heedful.core.phrases import listed
 if TYPE_CHECKING:
     from heedful.metrics.verdict import MethodVerdict, Verdict
 
-PROMISE = "Statements like these hold together in about 95 % of audits."
+PROMISE = "In about 95 % of audits, all statements of the verdict are true."
 CANNOT = "It cannot be settled with this many texts"
 UNIT = "standard deviations of random orders"  # of gaps and distances
 MIN_SHOWN_DIFFERENCE = 0.1  # shares of families or operators that differ by more are shown
@@ -176,28 +176,33 @@ def _settled(verdict: Verdict) -> str:
 
 def power(n: int, share: float, gap: float) -> str:
     """What so many texts show."""
-    text = f"With {_texts(n)} a method that beats about {percent(share)} of random orders shows as better"
+    detects = f"With {_texts(n)}, an audit usually detects"
+    text = f"{detects} methods that beat about {percent(share)} of random orders or more."
     if not gap > 0:
-        return f"{text}."
-    return f"{text}, and a difference between two methods shows from about {at_most(gap)}."
+        return text
+    return (
+        f"{text} It usually detects differences between two methods of about {at_most(gap)} {UNIT} or more."
+    )
 
 
 def _judged(verdict: Verdict) -> str:
-    by = f"Judged by {listed(list(verdict.operators))}, {verdict.draws} random orders per text"
+    operators = listed(list(verdict.operators))
+    by = f"The test removed words by {operators}, with {verdict.draws} random orders per text."
     if any(cell.fit for cell in verdict.cells):
-        turns = listed(list(verdict.operators))
-        return f"Each of {turns} judged what the others fitted, {verdict.draws} random orders per text."
+        return f"{by} The methods used each of these operators in turn, and the test then used the others."
     fitted = _fitted({one.method: one.fitted_by for one in verdict.methods})
-    return f"{by}; {fitted}." if fitted else f"{by}."
+    return " ".join([by, *fitted])
 
 
-def _fitted(by: Mapping[str, tuple[str, ...] | None]) -> str:
-    """What the methods were fitted by, in a clause."""
+def _fitted(by: Mapping[str, tuple[str, ...] | None]) -> list[str]:
+    """What the methods were fitted by, in sentences."""
     groups: dict[tuple[str, ...] | None, list[str]] = {}
     for name, operators in by.items():
         groups.setdefault(operators, []).append(name)
-    lines = [f"{listed(names)} by {listed(list(ops))}" for ops, names in groups.items() if ops]
+    parts = [f"{listed(names)} removed words by {listed(list(ops))}" for ops, names in groups.items() if ops]
+    lines = [f"For their scores, {'; '.join(parts)}."] if parts else []
     if None in groups:
-        names = groups[None]
-        lines.append(f"not known of {listed(names)}, so each operator had to find them better by itself")
-    return f"fitted: {'; '.join(lines)}" if lines else ""
+        names = listed(groups[None])
+        must = "so they must beat random orders with each operator"
+        lines.append(f"How {names} removed words is unknown, {must}.")
+    return lines

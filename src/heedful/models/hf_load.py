@@ -61,8 +61,8 @@ def load_pretrained(
     elif not looks_like_hub_id(str(source)):
         raise HeedfulError(
             f"there is no model {str(source)!r}",
-            "no such folder, and not a hub id (owner/name)",
-            "Try zoo:sentiment, or: heedful zoo list",
+            "there is no such folder, and a hub id has the form owner/name",
+            "Try google-bert/bert-base-uncased (from the hub) or zoo:sentiment (see: heedful zoo list)",
         )
     options = {"trust_remote_code": trust_remote_code, "local_files_only": local_only}
     with quiet(), explained(str(source)):

@@ -90,14 +90,15 @@ def processed(processor: Any, pixels: Pixels) -> Pixels:
     out = processor(images=pixels, do_rescale=False, do_normalize=False, return_tensors="np")
     seen = np.asarray(out["pixel_values"])[0]
     seen = seen.transpose(1, 2, 0) if seen.shape[0] in (1, 3) else seen
-    return np.clip(np.round(seen), 0, 255).astype(np.uint8)
+    pixels: Pixels = np.clip(np.round(seen), 0, 255).astype(np.uint8)
+    return pixels
 
 
 def reader_of(processor: Any) -> ImageReader:
     """The two halves of a processor of transformers, tried together."""
     mean, std = _three(processor, "image_mean", 0.0), _three(processor, "image_std", 1.0)
     if not getattr(processor, "do_normalize", False):
-        mean, std = (0.0,) * 3, (1.0,) * 3  # type: ignore[assignment]
+        mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
     rng = np.random.default_rng(0)
     pixels = rng.integers(0, 256, (*TRIED_SIZE, 3)).astype(np.uint8)
     seen = processed(processor, pixels)

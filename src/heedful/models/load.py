@@ -29,7 +29,7 @@ def load(
 ) -> Model:
     """Load a model so that every function of heedful can use it.
 
-    Your own objects are not changed: no weights, modes or hooks are left behind.
+    heedful does not change your own objects: their weights, modes and hooks stay the same.
 
     Parameters
     ----------

@@ -47,8 +47,8 @@ CHAR_TO_BYTE = {c: b for b, c in BYTE_TO_CHAR.items()}
 
 @dataclass(frozen=True)
 class BPE:
-    """A byte-pair encoding. `vocab` maps symbols to ids, `merges` has the order of learning. Text is never
-    encoded as `specials`."""
+    """A byte-pair encoding. `vocab` maps symbols to ids. `merges` lists the merges in the order in which they
+    were learned. Text is never encoded as `specials`."""
 
     vocab: dict[str, int]
     merges: tuple[tuple[str, str], ...]

@@ -58,8 +58,8 @@ def top_k(logits: Float[Tensor, "*b V"], k: int) -> Float[Tensor, "*b V"]:
 
 
 def nucleus(logits: Float[Tensor, "*b V"], p: float | int) -> Float[Tensor, "*b V"]:
-    """Keep the smallest set of best tokens with total probability >= p. All other logits become -inf. So a
-    token is kept if the better tokens together have a probability < p."""
+    """Keep the smallest set of most likely tokens with total probability >= p. All other logits become -inf.
+    So a token is kept if all more likely tokens together have a probability < p."""
     if not 0 < p <= 1:
         raise HeedfulError(f"nucleus needs 0 < p <= 1, got {p}")
     if p == 1:

@@ -53,6 +53,9 @@ OPEN_MISTAKES = 2  # the others are folded
 MOST_LISTED, FIRST_LISTED = 40, 10  # values of a setting: of longer lists the first are shown
 
 
+REASONS = "The report, and -v, list the reasons under Skipped."
+
+
 def document(audit: Audit) -> Document:
     return Document(
         f"{_name(audit)}: which explanation to use",
@@ -99,10 +102,10 @@ def _skipped(audit: Audit) -> Iterator[str]:
         rows = "1 row has" if audit.copies == 1 else f"{audit.copies:,} rows have"
         yield f"{rows} the text of another: copies count once."
     if gone := audit.rows - audit.texts - audit.copies:
-        yield f"{gone:,} of {audit.rows:,} rows were skipped: the reasons are under Skipped."
+        yield f"{gone:,} of {audit.rows:,} rows were skipped. {REASONS}"
     for method, count in audit.failed.items():
         texts = "1 text" if count == 1 else f"{count:,} texts"
-        yield f"{method} has no scores on {texts}: the reasons are under Skipped."
+        yield f"{method} has no scores on {texts}. {REASONS}"
     for metric in audit.silent:
         yield f"{metric} had no value on any text: nothing was measured by it."
 

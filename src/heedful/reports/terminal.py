@@ -208,7 +208,9 @@ class TerminalRenderer:
         hues = {hue(node.pieces[place].share, node.signed) for place in strong_pieces(node)}
         means = {"pos": "for", "neg": "against", "any": "strong"}
         marks = [f"{SIGN_MARKS[kind]} {means[kind]}" for kind in means if kind in hues]
-        return ", ".join([*marks, by] if self.plain else [by])
+        if not self.plain:
+            marks = [f"{COLOUR_NAMES[kind]}: {means[kind]}" for kind in means if kind in hues]
+        return ", ".join([*marks, by])
 
     @draw.register
     def _(self, node: doc.PictureMap) -> Iterator[RenderableType]:

@@ -47,8 +47,8 @@ class Imputer:
 
 
 def masked(mask: Any, filler: Any) -> Imputer:
-    """An imputer that puts the token `mask` where a token was removed. In the bare pattern, `filler` replaces
-    all kept tokens."""
+    """An imputer that puts the token `mask` where a token was removed. To show only the pattern of removal,
+    `filler` replaces all kept tokens."""
     if mask == filler:
         raise HeedfulError("the bare pattern needs two tokens", f"mask and filler are both {mask!r}")
 

@@ -60,8 +60,8 @@ def mean_of(right: npt.NDArray[Any]) -> SeedMean:
 
 @dataclass(frozen=True)
 class RetrainingCurve:
-    """The results of one method: accuracy after retraining for each removed share, and from the bare removal
-    pattern."""
+    """The results of one method: for each removed share, the accuracy after retraining, and the accuracy from
+    the removal pattern alone."""
 
     method: str
     accuracy: tuple[float, ...]

@@ -34,7 +34,7 @@ def serve(
     *models
         Models: anything that `heedful.load` takes. Default: "zoo:sentiment" and "zoo:lm".
     host
-        Address to listen on. Any address other than this machine's own needs a token, which is printed.
+        Address to listen on. If other machines can reach this address, users need a token, which is printed.
     port
         Port to listen on. If 0, any free port.
     runs

@@ -44,12 +44,12 @@ def trial(
     progress: Report | None = None,
     **more: Any,
 ) -> Trial:
-    """Run the published tests of "is attention explanation?" on a model.
+    """Test whether attention explains the predictions of a model, with the published tests.
 
     Parameters
     ----------
     model
-        What `heedful.load` returns, or anything it takes.
+        The result of `heedful.load`, or anything that `heedful.load` accepts.
     texts
         Texts to test on.
     labels
@@ -60,8 +60,8 @@ def trial(
     tests
         Names of tests. If `None`, all tests that can run.
     improve
-        Regularisers. For each of them, the model is fine-tuned and compared before and after: "sharper",
-        "flatter", "diverse", "rationales".
+        Regularisers. With each regulariser, the model is fine-tuned, and the models before and after are
+        compared: "sharper", "flatter", "diverse", "rationales".
     settings
         A `heedful.trials.suite.TrialSettings`. If `None`, the default settings.
     long

@@ -51,7 +51,7 @@ class Trial(StoredResult):
     conclusion
         What the tests show together.
     answer
-        The same in a few words: the headline.
+        The conclusion in a few words: the headline.
     charts
         For each test: the data of its chart.
 

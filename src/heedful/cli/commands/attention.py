@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 option = typer.Option
 TARGET = "With --aggregate gradient: use gradients of this label, index or token. Default: the prediction."
 Target = Annotated[str | None, option(metavar="LABEL", help=TARGET)]
-ANSWER = "For models that generate text: use this continuation instead of the model's own."
+ANSWER = "For models that generate text: read this continuation, not the model's own continuation."
 Answer = Annotated[str | None, option(metavar="TEXT", help=ANSWER)]
 Unit = Annotated[Literal["word", "token"], option(help="Show attention between words, or between tokens.")]
 STACK = (
@@ -48,8 +48,8 @@ Head = Annotated[
 HOW = "How heads and layers are combined into one map."
 Hows = Literal["mean", "max", "rollout", "flow", "gradient"]
 Aggregate = Annotated[Hows, option("--aggregate", help=HOW)]
-Links = Annotated[int, option(metavar="N", min=1, help="How many links to show.")]
-FIGURE = "Draw a figure of all heads, or of the chosen head. The file is .png or .svg."
+Links = Annotated[int, option(metavar="N", min=1, help="Number of links (pairs of words) to show.")]
+FIGURE = "Draw a figure of all heads, or of the chosen head. The name ends in .png or .svg."
 Figure = Annotated[Path | None, option(metavar="FILE", help=FIGURE)]
 VIEW = (
     "With --figure: draw all heads (grid), one head as a matrix (matrix), one head as lines (head), or a map "
@@ -100,7 +100,7 @@ def attention(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Show what each attention head looks at, and its type.
+    """Show the type of each attention head and what it looks at.
 
     \b
     heedful attention "the service is not bad"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 option, argument = typer.Option, typer.Argument
 METHODS = (
     "Method to audit (see heedful methods). To audit several, repeat the option or separate names by commas. "
-    "The name all means all methods except expensive ones. With none, only the file of --scores is audited. "
+    "--method all audits all methods except expensive ones. --method none audits only the file of --scores. "
     "Default: four methods of different kinds."
 )
 Methods = Annotated[list[str] | None, option("--method", metavar="METHOD", help=METHODS)]
@@ -44,19 +44,19 @@ FULL = "Run all methods except expensive ones, use six metrics, and search for t
 Full = Annotated[bool, option("--full", help=FULL)]
 OPERATORS = (
     "How words are removed to test the methods: delete, mask, swap, unk, pad or mean. To give several, "
-    "repeat the option or separate names by commas. With all, each of them is used in turn. Default: two "
+    "repeat the option or separate names by commas. --operators all uses each operator in turn. Default: two "
     "operators that the methods do not use for their scores."
 )
 Operators = Annotated[list[str] | None, option("--operators", metavar="HOW", help=OPERATORS)]
 Draws = Annotated[int, option(min=2, help="Number of random orders of the words per text.")]
 SCORES = (
-    "Also audit scores from other tools. The file is JSONL. Its fields are text or row, method, scores, and "
-    "fitted_by. The field fitted_by says how words were removed to make the scores."
+    "Also audit scores from other tools. The file is JSONL. Each line has the fields text (or row), method, "
+    "scores and fitted_by. The field fitted_by says how words were removed to make the scores."
 )
 Scores = Annotated[Path | None, option(metavar="FILE", help=SCORES)]
 DECIDED = "Stop as soon as the verdict is certain enough (after 20 texts or more)."
 UntilDecided = Annotated[bool, option("--until-decided", help=DECIDED)]
-DRY = "Do not run the audit. Print only its cost and the differences that it could detect."
+DRY = "Do not run the audit. Print only its cost and how small a difference it could detect."
 DryRun = Annotated[bool, option("--dry-run", help=DRY)]
 OUT = (
     "Save the run in this folder. To continue an interrupted run, run the same command again. By default, "
@@ -67,8 +67,8 @@ Limit = Annotated[int | None, option(min=1, metavar="N", help="Use N texts, draw
 SHARD = "Number of texts that are saved together. An interrupted audit loses at most N texts."
 ShardSize = Annotated[int, option("--shard", min=1, metavar="N", help=SHARD)]
 WORKERS = (
-    "Number of processes that share the texts. Default: one per core with --engine ray or a small model, "
-    "otherwise one."
+    "Number of processes that share the texts. Default: one process per core with --engine ray or with a "
+    "small model, otherwise one process."
 )
 Workers = Annotated[int | None, option(min=1, metavar="N", help=WORKERS)]
 CSV = "Print the table as CSV: one line per metric, operator and method."

@@ -43,7 +43,7 @@ def explain(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Show which words decided one prediction, by several methods.
+    """Use several methods to show which words decided one prediction.
 
     \b
     heedful explain "The pasta was not great, but the staff were wonderful"
@@ -54,10 +54,10 @@ def explain(
     heedful explain "Once upon a" -m zoo:lm --sequence " time" --contrast " hill"
     echo "the food was fine" | heedful explain --json
 
-    The command compares each method with random orders of the words. It removes words and begins with the
-    top words of the method. The output should then change more than with a random order. If a method is
-    no better than `random`, do not trust the method. One text is not enough to rank methods. heedful audit
-    ranks methods on many texts.
+    The command compares each method with random orders of the words. It removes words, beginning with the
+    words that the method scores highest. The output should then change more than with a random order. If a
+    method is no better than `random`, do not trust the method. One text is not enough to rank methods.
+    heedful audit ranks methods on many texts.
 
     With a short sentence and a small model, the command takes a few seconds. A longer run prints its cost
     first. If you press Ctrl-C, the command shows (and saves) the finished methods.

@@ -40,7 +40,7 @@ app = typer.Typer(help=HELP)
 File = Annotated[
     Path, argument(metavar="FILE", help="File with the texts: .txt, .csv, .tsv, .jsonl or .parquet.")
 ]
-SITE = "Layer and place. The command heedful features sites MODEL lists them."
+SITE = "Site to read: a place in the model. The command heedful features sites MODEL lists all sites."
 Site = Annotated[str, option(metavar="SITE", help=SITE)]
 Out = Annotated[
     Path,
@@ -48,15 +48,18 @@ Out = Annotated[
 ]
 Rows = Annotated[
     int | None,
-    option(min=1, metavar="N", help="Stop after N activations (one per token). Default: all texts."),
+    option(min=1, metavar="N", help="Stop after N activations (one per token). Default: read all texts."),
 ]
-PACK = "Join texts to fill each model input, or keep texts apart. Default: join for causal language models."
+PACK = (
+    "Join texts to fill each model input (--pack), or keep texts apart. Default: --pack for causal language "
+    "models, --apart for other models."
+)
 Pack = Annotated[bool | None, option("--pack/--apart", help=PACK)]
 BatchTokens = Annotated[
     int | None, option(min=1, metavar="N", help="Number of tokens per forward pass. Default: 4096.")
 ]
 Dtype = Annotated[Literal["float32", "float16"], option(help="Number format of the stored activations.")]
-SHARD = "Number of activations per file. Default: 65,536, but at most 64 MB."
+SHARD = "Number of activations per file. Default: 65,536, or fewer if the file would exceed 64 MB."
 ShardRows = Annotated[int | None, option(min=1, metavar="N", help=SHARD)]
 Special = Annotated[bool, option("--special", help="Also store activations of special tokens.")]
 

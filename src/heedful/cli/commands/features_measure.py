@@ -27,10 +27,10 @@ Saes = Annotated[
     list[Path],
     o.argument(metavar="SAE...", help="Two or more SAE folders, sorted from few to many features."),
 ]
-SITE = "Layer and place. Default: that of the training of the SAE."
+SITE = "Site to read: a place in the model. Default: the site where the SAE was trained."
 Site = Annotated[str | None, o.option(metavar="SITE", help=SITE)]
 Rows = Annotated[
-    int | None, o.option(min=1, metavar="N", help="Stop after about N tokens. Default: all texts.")
+    int | None, o.option(min=1, metavar="N", help="Stop after about N tokens. Default: read all texts.")
 ]
 LABEL = "Column with the true labels, for classifiers. Default: the model's own predictions."
 LabelColumn = Annotated[str | None, o.option(metavar="NAME", help=LABEL)]
@@ -38,7 +38,7 @@ SEEDS = "Another SAE that differs only in its seed. It shows how much the seed m
 Seeds = Annotated[list[Path] | None, o.option("--reseed", metavar="SAE", help=SEEDS)]
 ALIKE = "Link two features if the cosine of their decoder vectors is at least this value."
 Alike = Annotated[float, o.option(metavar="COSINE", help=ALIKE)]
-Trees = Annotated[int, o.option(min=1, metavar="N", help="Draw the N largest trees.")]
+Trees = Annotated[int, o.option(min=1, metavar="N", help="Draw the N largest trees of linked features.")]
 OTHER_MODEL = "Model of the second SAE. Default: the model of the first SAE."
 OtherModel = Annotated[str | None, o.option(metavar="MODEL", help=OTHER_MODEL)]
 NEURONS = "Also compare the neurons of these two sites. Default: the neurons of the MLPs."
@@ -150,7 +150,7 @@ def split(
     as_json: o.AsJson = False,
     verbose: o.Verbose = False,
 ) -> None:
-    """Show how features split into finer ones in wider SAEs.
+    """Show how features split into finer features in wider SAEs.
 
     Two features are linked if the cosine of their decoder vectors is high.
 
@@ -193,8 +193,8 @@ def compare(
 ) -> None:
     """Test whether two SAEs find the same features.
 
-    Each feature is compared with all features of the other SAE, on the same tokens. The command reports the
-    highest correlation.
+    Each feature is compared with all features of the other SAE, on the same tokens. For each feature, the
+    command reports the highest correlation.
 
     \b
     heedful features compare sae-seed0/ sae-seed1/ held-out.txt --model zoo:lm

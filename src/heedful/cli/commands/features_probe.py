@@ -37,8 +37,8 @@ def probe(
     """Test how well a few features predict a label.
 
     The features are chosen on one part of the texts and tested on another part. There are four controls: the
-    same number of random features, the same number of raw coordinates, all raw coordinates, and the most
-    frequent label.
+    same number of random features, the same number of coordinates of the activations, all coordinates of the
+    activations, and the most frequent label.
 
     \b
     heedful features probe zoo:lm reviews.csv

@@ -23,27 +23,33 @@ from heedful.core.numbers import duration
 
 SAE_HELP = "zoo:lm, or an SAE folder of heedful features train, SAELens or dictionary-learning."
 Folder = Annotated[Path, o.argument(metavar="SAE", help=SAE_HELP)]
+NAMED = "Numbers of the features. Repeatable. Default: heedful chooses features."
 Named = Annotated[
     list[str] | None,
-    o.option("--feature", metavar="N,...", help="Feature numbers. Repeatable. Default: heedful chooses."),
+    o.option("--feature", metavar="N,...", help=NAMED),
 ]
 CHOOSE = (
     "How features are chosen: random:N, most-active:N, strongest:N, spread:N (from rare to frequent) or "
     "any:N (includes features that are never active)."
 )
 Choose = Annotated[str, o.option(metavar="RULE", help=CHOOSE)]
-Own = Annotated[list[str] | None, o.option("--text", metavar="TEXT", help="Also show this text. Repeatable.")]
+OWN = "Also show the activations on this text. Repeatable."
+Own = Annotated[list[str] | None, o.option("--text", metavar="TEXT", help=OWN)]
 Page = Annotated[Path, o.option("--html", metavar="FILE", help="Write the report to this HTML file.")]
 Examples = Annotated[
-    int, o.option(min=1, help="Number of examples per feature. The examples have the highest activations.")
+    int, o.option(min=1, help="Number of examples with the highest activations, per feature.")
 ]
 QUANTILES = "Number of levels of activation. Examples from each level are also shown."
 Quantiles = Annotated[int, o.option(min=1, help=QUANTILES)]
 Rows = Annotated[
-    int | None, o.option(min=1, metavar="N", help="Stop after about N tokens. Default: all texts.")
+    int | None, o.option(min=1, metavar="N", help="Stop after about N tokens. Default: read all texts.")
 ]
 Site = Annotated[
-    str | None, o.option(metavar="SITE", help="Layer and place. Default: that of the training of the SAE.")
+    str | None,
+    o.option(
+        metavar="SITE",
+        help="Site to read: a place in the model. Default: the site where the SAE was trained.",
+    ),
 ]
 Count = Annotated[
     int, o.option("--features", min=1, metavar="N", help="Number of features, drawn at random.")
@@ -54,11 +60,10 @@ Llm = Annotated[
 LlmModel = Annotated[
     str | None, o.option(metavar="NAME", help="With --llm: name of the model on that server.")
 ]
-Cache = Annotated[Path, o.option("--cache", metavar="FOLDER", help="With --llm: folder for the answers.")]
-Held = Annotated[
-    int | None,
-    o.option(min=1, help="Held-out examples per level of activation. Default: 5, or 1 with --llm."),
-]
+CACHE = "With --llm: folder for the answers of the language model."
+Cache = Annotated[Path, o.option("--cache", metavar="FOLDER", help=CACHE)]
+HELD = "Number of examples per level of activation that score a description. Default: 5, or 1 with --llm."
+Held = Annotated[int | None, o.option(min=1, help=HELD)]
 Dry = Annotated[bool, o.option("--dry-run", help="With --llm: only show what would be sent.")]
 
 
@@ -82,7 +87,7 @@ def page(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Write a report: when features are active, and what they do.
+    """Write a report: when features are active and what they do.
 
     \b
     heedful features page zoo:lm --choose random:10 --html page.html

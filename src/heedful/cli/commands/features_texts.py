@@ -8,7 +8,10 @@ from typing import Annotated
 from heedful.cli import options as o
 from heedful.core.errors import HeedfulError
 
-TEXTS = "File with texts: .txt, .csv, .tsv, .jsonl or .parquet. Default for zoo:lm: its held-out speeches."
+TEXTS = (
+    "File with texts: .txt, .csv, .tsv, .jsonl or .parquet. For zoo:lm, the default is speeches "
+    "that were not used for training."
+)
 TextsOrZoo = Annotated[Path | None, o.argument(metavar="[TEXTS]", help=TEXTS, show_default=False)]
 
 

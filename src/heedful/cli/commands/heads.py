@@ -22,7 +22,7 @@ app.command()(heads_ablation.prune)
 
 Period = Annotated[int, o.option(min=3, help="Length of the repeated random text, in tokens.")]
 Draws = Annotated[int, o.option(min=2, help="Number of random texts.")]
-MARGIN = "A head is an induction head if its attention is higher than the control by this value."
+MARGIN = "A head is an induction head if its attention exceeds the control by more than this value."
 Margin = Annotated[float, o.option(min=0, max=1, help=MARGIN)]
 File = Annotated[Path, o.argument(metavar="FILE.conllu", help="File with dependency trees (CoNLL-U).")]
 LEAST = "Ignore relations with fewer than N examples. Published comparisons use 100."
@@ -63,8 +63,8 @@ def induction(
 ) -> None:
     """Find induction heads.
 
-    Suppose that a token appears a second time. An induction head then looks at the token that came after it
-    the first time. The command measures this on a random text that is repeated.
+    When a token appears a second time, an induction head looks at the token that came after its first
+    appearance. The command measures this on a random text that is repeated.
 
     \b
     heedful heads induction --model zoo:lm

@@ -74,9 +74,9 @@ def importance(
     heedful heads importance sentences.csv --model zoo:lm --csv
 
     The name of a head is layer.head, and both are counted from 0. cross:1.0 is a head of the cross-attention.
-    For a classifier, give --label-column. Without it, the command measures how the model's own predictions
-    change. For a language model, the command measures how well the model predicts each token of the texts.
-    For each head, the model reads all texts once.
+    For a classifier, give --label-column. Without this option, the command measures how the model's own
+    predictions change. For a language model, the command measures how well the model predicts each token of
+    the texts. For each head, the model reads all texts once.
     """
     shape = form(as_json, as_csv)
     check_save(save, "head-importance")
@@ -126,7 +126,7 @@ def prune(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Find out how many heads the model can lose.
+    """Find out how many heads the model does not need.
 
     The command switches off one head after another. It begins with the least important head.
 
@@ -136,9 +136,9 @@ def prune(
     heedful heads prune sentences.csv --model zoo:lm --steps 12
 
     Heads are chosen on one half of the texts. The other half then shows how much worse the model gets. On the
-    first half, the effect would look too small. For comparison, the command also switches off heads in the
-    order of their single-head importance and in random orders. For each head that is switched off, the model
-    reads the texts about K times. K is the value of --shortlist.
+    first half, the effect would look too small, because the heads were chosen there. For comparison, the
+    command also switches off heads in the order of their single-head importance and in random orders. For
+    each head that is switched off, the model reads the texts about K times. K is the value of --shortlist.
     """
     shape = form(as_json, as_csv)
     check_save(save, "pruning")

@@ -28,7 +28,7 @@ app = typer.Typer(rich_markup_mode=None)
 NAME = "A name that the command heedful lab list prints."
 Name = Annotated[str, o.argument(metavar="NAME", help=NAME)]
 Fast = Annotated[bool, o.option("--fast", help="Run a smaller version. It takes at most about a minute.")]
-Port = Annotated[int, o.option(min=0, max=65535, help="Port of the web page. 0: any free port.")]
+Port = Annotated[int, o.option(min=0, max=65535, help="Port of the web page. 0 means any free port.")]
 Database = Annotated[Path, o.option(metavar="FILE", help="SQLite file for the answers.")]
 RESULTS = "Print the answers that were given so far. Do not start the page."
 Results = Annotated[bool, o.option("--results", help=RESULTS)]
@@ -39,7 +39,7 @@ Out = Annotated[
 
 @app.callback()
 def start() -> None:
-    """Run published experiments and theorems, and check their claims.
+    """Check the claims of published experiments and theorems.
 
     \b
     heedful lab list
@@ -127,7 +127,7 @@ def study(
     heedful lab study choose-the-classifier --database answers.sqlite --port 0
     heedful lab study choose-the-classifier --database answers.sqlite --results
 
-    Only this machine can open the page. The page works without scripts and does not ask for names. Ctrl-C
+    Only this machine can open the page. The page works without JavaScript and does not ask for names. Ctrl-C
     stops the server. The answers are kept.
     """
     silence_libraries()

@@ -23,7 +23,7 @@ NOTES = (
 
 
 def methods(name: Name = None, as_json: o.AsJson = False) -> None:
-    """List the explanation methods, what they need and cost.
+    """List the explanation methods, with their needs and costs.
 
     \b
     heedful methods

@@ -20,7 +20,7 @@ MODELS = "Models that the page offers. Default: zoo:sentiment and zoo:lm."
 Models = Annotated[list[str] | None, argument(metavar="MODEL...", help=MODELS)]
 HOST = "Address of the server. If other machines can reach the address, users need the printed token."
 Host = Annotated[str, option(metavar="ADDRESS", help=HOST)]
-Port = Annotated[int, option(min=0, max=65535, help="Port of the web page. 0: any free port.")]
+Port = Annotated[int, option(min=0, max=65535, help="Port of the web page. 0 means any free port.")]
 RUNS = (
     "Save results in this folder. The page also lists the runs in this folder. Default: a temporary folder."
 )
@@ -30,13 +30,13 @@ ROOT = "Folder with models. With --allow-load, users of the page may load these 
 Root = Annotated[Path | None, option("--models", metavar="DIR", help=ROOT)]
 ALLOW = "Allow users of the page to load other models from this machine."
 Allow = Annotated[bool, option("--allow-load", help=ALLOW)]
-SAES = "Show the features of this SAE: FOLDER, or MODEL=FOLDER. Repeatable."
+SAES = "Show the features of the SAE in this folder. Give FOLDER, or MODEL=FOLDER. Repeatable."
 Saes = Annotated[list[str] | None, option("--sae", metavar="FOLDER", help=SAES)]
-TEXTS = "Texts that show what features mean: FILE, or MODEL=FILE. Repeatable."
+TEXTS = "File with texts that show what features mean. Give FILE, or MODEL=FILE. Repeatable."
 Texts = Annotated[list[str] | None, option("--texts", metavar="FILE", help=TEXTS)]
 NAMES = "Another host name by which users reach this server. Repeatable."
 Names = Annotated[list[str] | None, option("--name", metavar="HOST", help=NAMES)]
-TOKEN = "Require a token even on this machine. The token is the value of HEEDFUL_TOKEN, or a new one."
+TOKEN = "Require a token even on this machine. The token is the value of HEEDFUL_TOKEN, or a new token."
 Token = Annotated[bool, option("--token", help=TOKEN)]
 Browser = Annotated[bool, option("--open", help="Open the web page in a browser.")]
 SHORTEST = 16  # characters of a token somebody chose
@@ -56,7 +56,7 @@ def serve(
     browser: Browser = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Open a web page to explain texts, edit them and steer.
+    """Open a web page to explain and edit texts, and to steer models.
 
     \b
     heedful serve
@@ -65,8 +65,8 @@ def serve(
     heedful serve zoo:lm --host 0.0.0.0
 
     The page runs on this machine, and nothing is sent elsewhere. Ctrl-C stops the server. With --runs,
-    results are saved as run folders. heedful report opens these folders. If other machines can reach --host,
-    users need a token. The printed link contains the token.
+    results are saved as run folders. heedful report opens these folders. If other machines can reach the
+    address of --host, users need a token. The printed link contains the token.
     """
     silence_libraries()
     try:

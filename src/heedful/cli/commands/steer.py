@@ -33,7 +33,10 @@ FEATURE = (
 Features = Annotated[list[str] | None, option("--feature", "-f", metavar="N=VALUE", help=FEATURE)]
 POSITIONS = "Tokens to steer: all, last, or positions separated by commas."
 Positions = Annotated[str, option(metavar="WHERE", help=POSITIONS)]
-TEXTS = "File with texts, one per line. heedful measures maxima (for 5x) and the difference of means on them."
+TEXTS = (
+    "File with texts, one per line. On these texts, heedful measures the maxima of features (for values such "
+    "as 5x) and the difference of means."
+)
 Texts = Annotated[Path | None, option("--texts", metavar="FILE", help=TEXTS)]
 SWEEP = "Try several values, separated by commas (0,1x,2x,5x), and print a table."
 Sweep = Annotated[str | None, option("--sweep", metavar="VALUES", help=SWEEP)]
@@ -50,7 +53,8 @@ Away = Annotated[
 STRENGTH = "Multiply the difference of means by this factor."
 Strength = Annotated[float, option(help=STRENGTH)]
 Site = Annotated[
-    str | None, option(metavar="SITE", help="Layer and place to steer. Default: the site of the SAE.")
+    str | None,
+    option(metavar="SITE", help="Place in the model to steer. Default: the site of the SAE."),
 ]
 THRESHOLD = "With --sweep: a feature counts as active above this value."
 Threshold = Annotated[float, option(min=0.0, help=THRESHOLD)]
@@ -80,7 +84,7 @@ def steer(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Change features of an SAE during generation, and compare.
+    """Change SAE features during generation, and compare the texts.
 
     \b
     heedful steer "The basic things expected by" --sae zoo:lm --feature 268=1x
@@ -92,10 +96,11 @@ def steer(
     The command shows the generated text without steering and with steering. For comparison, it also steers
     with a difference of means of the same length. This vector goes from the mean of --away to the mean of
     --towards. Without these files, heedful uses the tokens of --texts (zoo:lm has its own texts). Then the
-    vector goes from tokens where the feature is not active to tokens where it is active.
+    vector goes from the mean of the tokens where the feature is not active to the mean of the tokens where it
+    is active.
 
     --sweep sets the first --feature to each value. It also steers with a random direction, for comparison.
-    Then the model without steering rates all generated texts.
+    Then the model without steering measures the perplexity of all generated texts.
     """
     text = read_text(prompt, "prompt")
     if sae is None and feature and model == OWN:

@@ -36,7 +36,7 @@ Climb = Annotated[int, option(min=1, help="For the adversary: number of steps of
 LENGTH = "In training, use only the first N tokens of each text."
 Length = Annotated[int, option(min=8, metavar="N", help=LENGTH)]
 Seeds = Annotated[
-    int, option(min=2, help="Number of models to train per setting. Each model has another random seed.")
+    int, option(min=2, help="Number of models to train per setting. Each model has a different random seed.")
 ]
 STEPS = "Training steps per model. The default depends on the number of layers."
 Steps = Annotated[int | None, option(min=1, metavar="N", help=STEPS)]
@@ -45,7 +45,7 @@ IMPROVE = (
     "sharper, flatter, diverse or rationales."
 )
 Improve = Annotated[list[str] | None, option("--improve", metavar="TERM", help=IMPROVE)]
-AsCsv = Annotated[bool, option("--csv", help="Print CSV: one line per number.")]
+AsCsv = Annotated[bool, option("--csv", help="Print CSV: one line per finding.")]
 
 
 class TrialCommand(typer.core.TyperCommand):

@@ -18,7 +18,7 @@ app = typer.Typer(rich_markup_mode=None)
 def start() -> None:
     """List and download example models.
 
-    Some small models are part of heedful. Others are downloaded once and kept.
+    Some small models are part of heedful. Other models are downloaded once and then kept on this machine.
 
     \b
     heedful zoo list
@@ -29,7 +29,7 @@ def start() -> None:
 
 @app.command("list")
 def show(as_json: o.AsJson = False) -> None:
-    """List the models. Show which are on this machine.
+    """List the models, and show which of them are on this machine.
 
     \b
     heedful zoo list

@@ -80,11 +80,11 @@ def harvest(
     Parameters
     ----------
     model
-        What `heedful.load` returns, or anything it takes.
+        The result of `heedful.load`, or anything that `heedful.load` accepts.
     texts
         A .txt, .csv, .tsv, .jsonl or .parquet file, or any iterable of texts.
     site
-        The place, such as "blocks.1.resid". `heedful features sites MODEL` lists them.
+        The place in the model, such as "blocks.1.resid". `heedful features sites MODEL` lists all places.
     out
         Folder for the activations.
     rows
@@ -95,7 +95,7 @@ def harvest(
     pack
         Fill every window with several texts. If `None`, this is done only for causal language models.
     batch_tokens
-        Number of tokens per forward pass. If `None`, the number depends on the size of the model.
+        Number of tokens per forward pass. If `None`, 4,096 tokens.
     dtype
         Number format: "float32", or "float16", which uses half the space.
     shard_rows

@@ -105,7 +105,8 @@ class ActivationStore(NotebookRepr):
     def batches(
         self, size: int, seed: int = 0, *, start: int = 0, epochs: int | None = None
     ) -> Iterator[Tensor]:
-        """Full batches (size, d), as float32. `seed` sets their order. If `epochs` is `None`, they never end.
+        """Full batches (size, d), as float32. `seed` sets the order of the batches. If `epochs` is `None`,
+        the batches never end.
 
         An epoch has rows // size batches and gives no row twice; the rows left over differ from epoch to
         epoch. `start` is the number of the first batch given. A store smaller than one batch is repeated

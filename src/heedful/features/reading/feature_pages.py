@@ -53,7 +53,7 @@ def feature_pages(
     Parameters
     ----------
     model
-        What `heedful.load` returns, or anything it takes.
+        The result of `heedful.load`, or anything that `heedful.load` accepts.
     sae
         A `heedful.SAE`, or its folder.
     texts

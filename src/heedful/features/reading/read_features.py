@@ -70,7 +70,7 @@ def read_features(
     Parameters
     ----------
     model
-        What `heedful.load` returns, or anything it takes.
+        The result of `heedful.load`, or anything that `heedful.load` accepts.
     sae
         A `heedful.SAE`, or its folder.
     texts

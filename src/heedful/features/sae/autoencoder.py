@@ -37,7 +37,7 @@ WEIGHTS = ("W_enc", "b_enc", "W_dec", "b_dec", "threshold")
 
 @dataclass(frozen=True, eq=False)
 class SAE(NotebookRepr):
-    """A sparse autoencoder: F features of activations that have d dimensions.
+    """A sparse autoencoder: it describes activations of d dimensions by a few of its F features.
 
     `sae(x)` reconstructs activations. `SAE.load` also opens folders of SAELens and dictionary-learning.
 
@@ -98,13 +98,13 @@ class SAE(NotebookRepr):
 
     @property
     def params(self) -> Params:
-        """The weights, by the names that the architectures use."""
+        """A dictionary of the weights. The keys are the names that the architectures use."""
         named = {"enc": self.W_enc.T, "b_enc": self.b_enc, "dec": self.W_dec, "b_dec": self.b_dec}
         return named if self.threshold is None else named | {"threshold": self.threshold}
 
     def thresholded(self) -> SAE:
-        """The same SAE with a threshold instead of top-k. A feature is active if it exceeds the threshold:
-        the mean of the smallest activations that were kept in training."""
+        """The same SAE with a threshold instead of top-k. A feature is active if it exceeds the threshold.
+        The threshold is the mean of the smallest activations that were kept in training."""
         if self.threshold is None or float(self.threshold.max()) < 0:
             raise HeedfulError(
                 "this SAE has no threshold", "training did not record one", "Use encode as it is"
@@ -130,8 +130,8 @@ class SAE(NotebookRepr):
 
     @classmethod
     def load(cls, folder: str | Path, *, allow_pickle: bool = False) -> SAE:
-        """Open a folder of heedful, SAELens or dictionary-learning. The last is a pickle file: it needs
-        `allow_pickle`.
+        """Open a folder of heedful, SAELens or dictionary-learning. A folder of dictionary-learning contains
+        a pickle file, so it needs `allow_pickle=True`.
 
         "zoo:lm" is the SAE that comes with that model. Weights of half precision become float32.
         """

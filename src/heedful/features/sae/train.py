@@ -88,9 +88,10 @@ def train_sae(
     data
         The result of `heedful.harvest`, or a tensor or array of shape (n, d).
     width
-        Number of features. If `None`, eight features per dimension.
+        Number of features. If `None`, eight features per dimension. With few activations: one feature per 16
+        activations, but at least one per dimension.
     kind
-        "relu", "relu-tied", "topk", "batchtopk", "jumprelu" or "matryoshka".
+        Architecture of the SAE: "relu", "relu-tied", "topk", "batchtopk", "jumprelu" or "matryoshka".
     steps
         Number of training steps. If `None`, four passes over the data, but at least 4,000 steps (1,000 with
         batches of more than 1,024).
@@ -110,7 +111,8 @@ def train_sae(
     workers
         Processes that train together. If `None`, only this process trains.
     tell
-        A function that is called with the values that the pilot run chose, and the reasons.
+        A function that is called with the choice of the pilot run: the values and the reason. The pilot run
+        is a short run that chooses settings that you do not give.
     **settings
         Further settings: batch, seed, lr, sparsity, k, ... (`heedful.features.sae.settings.TrainSettings`).
 

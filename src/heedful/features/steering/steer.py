@@ -62,7 +62,7 @@ def steer(
     Parameters
     ----------
     model
-        What `heedful.load` returns.
+        The result of `heedful.load`.
     by
         A `heedful.SAE`, or a direction: a tensor of shape (d,) or a `Direction`.
     how

@@ -179,7 +179,7 @@ def ablated(
     Parameters
     ----------
     model
-        What `heedful.load` returns.
+        The result of `heedful.load`.
     heads
         "2.3" (layer 2, head 3, both counted from 0), "2.*" or "2" (all heads of a layer), "cross:1.0"
         (another stack), "all", several of these with commas, `(layer, head)` pairs, or a list of any of
@@ -291,7 +291,7 @@ def head_means(
     Parameters
     ----------
     model
-        What `heedful.load` returns.
+        The result of `heedful.load`.
     texts
         Reference texts.
     answers

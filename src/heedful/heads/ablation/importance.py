@@ -55,12 +55,12 @@ def head_importance(
     long: str = "truncate",
     progress: Report | None = None,
 ) -> Importance:
-    """Measure how much worse, or better, a model is without each attention head.
+    """Measure how much worse (or better) a model becomes if one attention head is removed.
 
     Parameters
     ----------
     model
-        What `heedful.load` returns, or anything it takes.
+        The result of `heedful.load`, or anything that `heedful.load` accepts.
     texts
         Texts to measure on.
     labels
@@ -75,8 +75,8 @@ def head_importance(
     means
         For `how="mean"`: the result of `heedful.head_means`.
     gradient
-        Also compute the gradient estimate of Michel et al. (2019), and compare its ranking with the
-        measured one.
+        Also compute the gradient estimate of Michel et al. (2019), and compare its ranking with the measured
+        ranking.
     draws
         Number of random sets of heads that are removed for comparison.
     seed
@@ -170,8 +170,8 @@ def references(shape: Anatomy, draws: int, seed: int) -> dict[str, list[Heads]]:
 
 
 def differences(values: Floats, model: TokenModel) -> Floats:
-    """Drops (n, S, M) from values (n, 1 + S, M), whose first entry is with all heads. Rounding errors count
-    as 0."""
+    """How far values (n, 1 + S, M) drop below their first entry, the value with all heads: (n, S, M).
+    Rounding errors count as 0."""
     import torch
 
     gaps = values[:, :1] - values[:, 1:]

@@ -57,12 +57,12 @@ def prune_heads(
 ) -> Pruning:
     """Remove attention heads one by one, the least important head first.
 
-    Half of the texts choose the heads, the other half measure the result.
+    The heads are chosen on one half of the texts, and the result is measured on the other half.
 
     Parameters
     ----------
     model
-        What `heedful.load` returns, or anything it takes.
+        The result of `heedful.load`, or anything that `heedful.load` accepts.
     texts
         Texts to choose and measure on.
     labels

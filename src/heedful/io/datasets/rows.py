@@ -43,7 +43,12 @@ class Columns:
 
 
 def missing_column(path: Path, column: str, there: Iterable[str]) -> HeedfulError:
-    return HeedfulError(f"{path.name} has no column {column!r}", fix=f"It has: {', '.join(there)}")
+    """With what to type next; a header in one piece is one whose fields are not separated by commas."""
+    names = list(there)
+    fix = "Name the column of the texts with --text-column, that of the labels with --label-column"
+    if len(names) == 1 and ";" in names[0]:
+        fix = "Its fields are separated by semicolons. Save it with commas, or as .tsv with tabs"
+    return HeedfulError(f"{path.name} has no column {column!r}", f"it has: {', '.join(names)}", fix)
 
 
 def lines_of(file: IO[bytes]) -> Iterator[bytes]:

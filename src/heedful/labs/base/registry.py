@@ -164,12 +164,12 @@ def run_lab(
     out: str | Path | None = None,
     progress: Report | None = None,
 ) -> LabReport:
-    """Run a lab: an experiment or theorem from the literature that checks its own claims.
+    """Run a lab: it repeats an experiment or tests a theorem from the literature, and checks the claims.
 
     Parameters
     ----------
     name
-        Name of the lab. `heedful lab list` shows them.
+        Name of the lab. `heedful lab list` shows all names.
     fast
         Run a smaller version, which takes about one minute at most.
     seed
@@ -182,7 +182,7 @@ def run_lab(
     Returns
     -------
     LabReport
-        `report.holds` says whether all claims hold.
+        `report.holds` is True if the results confirm all claims.
 
     Examples
     --------

@@ -49,8 +49,8 @@ def e21_code(seed: int, n: int) -> Misprint:
     left = float((sae(x) - x).square().sum() / (x - x.mean(0)).square().sum())
     return Misprint(
         number="E21",
-        sentence="E21: the printed autoencoder has three bugs, and each of them stops it: a reserved word as "
-        "a name, no call of super().__init__(), and a module used as a function.",
+        sentence="E21: the printed autoencoder has three bugs, and each of them stops the code: a "
+        "reserved word as a name, no call of super().__init__(), and a module used as a function.",
         printed="lambda as a name; no super().__init__(); nn.ReLU(x)",
         correct="another name; super().__init__(); relu(x)",
         judge="running the code; the error of the printed form is the share of the three bugs that stop it, "

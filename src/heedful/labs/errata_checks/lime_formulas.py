@@ -59,7 +59,7 @@ def e1_diffuse(seed: int, n: int) -> Misprint:
         sentence="E1: the factor 3/2 is also wrong for many words with little attention on each, which is "
         "the case that the theorem assumes.",
         printed="β_j ≈ 3/2 W(α v − α_h v_h)",
-        correct="β_j ≈ W(g(v − v̄) − g_h(v_h − v̄)) / D̄, with v̄ and D̄ for half of every word",
+        correct="β_j ≈ W(g(v − v̄) − g_h(v_h − v̄)) / D̄, where v̄ and D̄ are computed with half of every word",
         judge="the exact limit of LIME for d = 99 words",
         wrong=np.array(wrong),
         right=np.array(right),

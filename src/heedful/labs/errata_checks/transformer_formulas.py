@@ -100,7 +100,10 @@ def e5_multiplied(seed: int, n: int) -> Misprint:
 
 def e5_diagonal(seed: int, n: int) -> Misprint:
     masked_rows = masked(seed, n)
-    sentence = "E5: a mask with −∞ for s ≤ t also hides the token itself, so the first token has no key."
+    sentence = (
+        "E5: a mask with −∞ for s ≤ t also hides the token itself, so the first token has no key to attend "
+        "to."
+    )
     return Misprint(
         number="E5",
         sentence=sentence,
@@ -156,7 +159,10 @@ def e10_parameters(seed: int, n: int) -> Misprint:
         sentence="E10: the small GPT-2 does not have 117 million parameters.",
         printed="117M parameters",
         correct="124,439,808 parameters",
-        judge="the number of parameters of transformers' GPT-2 with its default sizes; the error is relative",
+        judge=(
+            "the number of parameters of GPT-2 in the transformers library, with its default sizes; the "
+            "error is relative"
+        ),
         wrong=np.array([abs(117e6 / truth - 1)]),
         right=np.array([abs(ours / truth - 1)]),
     )
@@ -174,7 +180,7 @@ def e10_vocabulary(seed: int, n: int) -> Misprint:
         sentence="E10: the vocabulary of the small GPT-2 does not have 50,304 tokens.",
         printed="50,304 tokens",
         correct="50,257 tokens",
-        judge="the default vocabulary size in transformers; the error is relative",
+        judge="the default vocabulary size in the transformers library; the error is relative",
         wrong=np.array([50_304 / truth - 1]),
         right=np.array([abs(ours / truth - 1)]),
         least=5e-4,  # 47 rows of padding
@@ -214,7 +220,7 @@ def e10_norms(seed: int, n: int) -> Misprint:
         sentence="E10: GPT-2 has no layer norm after attention, but it has one before the MLP.",
         printed="layer norm before and after self-attention",
         correct="one layer norm before attention, one before the MLP, and one at the end",
-        judge="logits of transformers' GPT-2 with the same weights",
+        judge="logits of GPT-2 in the transformers library, with the same weights",
         wrong=np.array(wrong),
         right=np.array(right),
     )
@@ -236,7 +242,7 @@ def e10_loss(seed: int, n: int) -> Misprint:
         sentence="E10: the loss of a language model is categorical cross entropy, not binary cross entropy.",
         printed="binary cross entropy",
         correct="−log softmax(logits_t)[x_{t+1}], mean over t",
-        judge="the loss of transformers' GPT-2 with the same weights",
+        judge="the loss of GPT-2 in the transformers library, with the same weights",
         wrong=np.array(wrong),
         right=np.array(right),
         most=1e-5,  # transformers takes the loss in float32

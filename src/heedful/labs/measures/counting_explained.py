@@ -174,7 +174,7 @@ def who_notices(
         exact=True,
         holds=still == 0.0,
         against=min(moves(scores["semantic"][name]) for name in ATTENTION),
-        control="the same on the semantic model",
+        control="share on the semantic model",
     )
     rows = zip(*(scores["positional"][name] for name in ("grad-l2", "attention-avg")), strict=True)
     uneven = [float(np.ptp(norms / observed) / (norms / observed).max()) for norms, observed in rows]
@@ -217,5 +217,5 @@ def who_notices(
             interval=span,
             holds=span[0] > 0.75,
             against=float((aucs[kind][:, names.index("random")] == 1).mean()),
-            control="the same with random scores",
+            control="share with random scores",
         )

@@ -189,7 +189,7 @@ def special_tokens(run: LabRun, name: str, count: int) -> None:
     )
     run.claim(
         f"E13, {name}: split words (all pieces together) get more attention than whole words of equal "
-        "frequency, so being whole is no advantage (number: ratio of the attention).",
+        "frequency, so it is no advantage to be a whole word (number: ratio of the attention).",
         value=result["split"].ratio,
         interval=spans["split"],
         holds=spans["split"][0] > 1,

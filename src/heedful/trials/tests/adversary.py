@@ -145,8 +145,8 @@ class Adversary:
 def adversary(
     cases: Cases, *, seed: int = 0, search: Search | None = None, progress: Progress | None = None
 ) -> Adversary:
-    """Find for each text and layer the attention that differs most from the model's own and keeps the
-    answer."""
+    """Find for each text and layer the attention that differs most from the attention of the model, but keeps
+    the answer."""
     search, before = search or Search(), cases.model.spent
     columns = []
     for number, case in enumerate(cases.cases):
@@ -399,13 +399,14 @@ def _spread(values: Sequence[float]) -> str:
     ),
 )
 def _run(suite: TrialSuite) -> Adversary:
-    """The farthest attention (Jensen–Shannon) that moves the answer by at most ε = 0.01: all heads and rows
-    of one layer may change, 5 starts; the best one is run again by itself to check it.
+    """The test searches for attention that is as far as possible from the model's attention (by JSD) and
+    changes the answer by at most ε = 0.01. All heads and rows of one layer may change. The search has 5
+    starts. As a check, the best result is run again by itself.
 
-    Control: the farthest of 50 random weights that keep the answer; the highest JSD that any weights have
+    Control: the farthest of 50 random weights that keep the answer; the highest JSD that any weights can have
 
-    Cost: up to 1,680 forwards per layer, 825 backwards with two labels, 1,600 for a language model;
-    `--climb`, `--starts`
+    Cost: per layer up to 1,680 forwards, and up to 825 backwards with two labels or 1,600 for a language
+    model; `--climb` and `--starts` change this
 
     Not shown: that any model computes such weights: they were searched for one text at a time. The test
     trained adversary asks whether a trained model does it for all texts.

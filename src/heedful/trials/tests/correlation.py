@@ -239,10 +239,11 @@ def _against(rows: Rows, _: Rows) -> str:
     ),
 )
 def _run(suite: TrialSuite) -> Correlation:
-    """Kendall tau-b of attention with gradients (attention held fixed, through the one-hot) and with
-    leave-one-out (total variation of the answer without the token), over the tokens of a text.
+    """Kendall tau-b over the tokens of a text, between attention and gradients and between attention and
+    leave-one-out. Gradients are with respect to the one-hot tokens, with attention held fixed. Leave-one-out
+    is the total variation of the answer when a token is removed.
 
-    Control: the same attention in random orders; gradients and leave-one-out with each other
+    Control: tau-b for the same attention in random orders; tau-b between gradients and leave-one-out
 
     Cost: T + 2 forwards, 2 backwards
 

@@ -236,8 +236,8 @@ def _showed(rows: Rows, _: Rows) -> str:
     words=TrialWords(_showed, axes=dict.fromkeys(SCORES, "higher: the weights help more")),
 )
 def _run(suite: TrialSuite) -> Guided:
-    """A network that reads each token alone, its average weighted by uniform, learnt, the model's or an
-    adversary's weights.
+    """A network without attention reads each token separately and takes a weighted average. The weights are
+    uniform, learnt, the model's or an adversary's.
 
     Control: the model's weights shuffled within each text
 

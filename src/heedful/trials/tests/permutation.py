@@ -272,10 +272,10 @@ def _chart(result: Permutation) -> Scatter:
     chart=_chart,
 )
 def _run(suite: TrialSuite) -> Permutation:
-    """Every row of every head in 100 random orders, layer by layer and all at once; median change of the
-    answer.
+    """The weights in every row of every head are put in 100 random orders, in one layer at a time and in all
+    layers at once. The result is the median change of the answer.
 
-    Control: one random word deleted; uniform attention
+    Control: the change when one random word is deleted; the change with uniform attention
 
     Cost: 101 forwards per layer
 

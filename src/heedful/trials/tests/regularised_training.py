@@ -345,10 +345,10 @@ def _gap(row: TrialRow) -> str:
     words=TrialWords(_showed),
 )
 def _run(suite: TrialSuite) -> RegularisedOutcome:
-    """`--improve`: trained on with a term on the heads (sharper, flatter, diverse, rationales) and measured
-    before and after.
+    """With `--improve`, the model is trained further with an attention regulariser (sharper, flatter, diverse
+    or rationales). It is measured before and after.
 
-    Control: trained as long without a term
+    Control: the same further training without a regulariser
 
     Cost: one fit per term and seed
 

@@ -218,9 +218,10 @@ def _showed(rows: Rows, _: Rows) -> str:
     words=TrialWords(_showed),
 )
 def _run(suite: TrialSuite) -> UniformRetraining:
-    """Models of the same kind trained freely and with uniform attention, same seeds and budget.
+    """Models of the same kind are trained, some with free attention and some with uniform attention. Seeds
+    and budget are the same.
 
-    Control: the majority class
+    Control: the accuracy of the most frequent label
 
     Cost: two fits per seed
 

@@ -276,11 +276,11 @@ def _chart(result: Seeds) -> Scatter:
     chart=_chart,
 )
 def _run(suite: TrialSuite) -> Seeds:
-    """How far models that differ by a seed are apart in attention.
+    """The attention of models that differ only in the seed is compared.
 
-    Control: the same from uniform attention
+    Control: the distance of the same attention from uniform attention
 
-    Cost: none beyond that of `frozen`, whose models it compares
+    Cost: no extra cost, because it compares the models of `frozen`
 
     Not shown: that either seed is wrong: it is the scale by which adversaries are read.
     """

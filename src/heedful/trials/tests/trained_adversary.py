@@ -338,9 +338,10 @@ def _chart(result: TrainedAdversary) -> Scatter:
     chart=_chart,
 )
 def _run(suite: TrialSuite) -> TrainedAdversary:
-    """A second model trained for TVD(y′, y) − λ KL(α′ ‖ α) over six λ.
+    """A second model is trained to minimise TVD(y′, y) − λ KL(α′ ‖ α), for six values of λ: similar answers,
+    different attention.
 
-    Control: λ = 0; two seeds
+    Control: a second model with λ = 0; the difference between two seeds
 
     Cost: one fit per λ and seed
 

@@ -244,9 +244,9 @@ def _against(rows: Rows, _: Rows) -> str:
     ),
 )
 def _run(suite: TrialSuite) -> UniformAttention:
-    """Attention made uniform as the model runs.
+    """The model runs with uniform attention. It is not retrained.
 
-    Control: all words deleted; the most frequent label
+    Control: the model with all words deleted; the most frequent label
 
     Cost: L + 14 forwards
 
