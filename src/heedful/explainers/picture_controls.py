@@ -24,7 +24,7 @@ SMOOTH_SHARE = 0.06  # of the smaller side: about half a cell of the default gri
 def edge_strength(pixels: np.ndarray) -> np.ndarray:
     """(H, W) length of the Sobel gradient of the brightness."""
     bright = pixels.astype(np.float64) @ np.array(GREY)
-    return np.hypot(ndimage.sobel(bright, 0), ndimage.sobel(bright, 1))
+    return np.asarray(np.hypot(ndimage.sobel(bright, 0), ndimage.sobel(bright, 1)))
 
 
 def _output(q: Question) -> float:

@@ -7,7 +7,7 @@ is taken: what comes after has pooled them, or reads only the class token.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -47,7 +47,10 @@ def last_feature_map(
         late = sites[-MAX_SITES:]
         if not late:
             return None
-        grads = torch.autograd.grad(value, [tensor for _, tensor in late], allow_unused=True)
+        # a layer that the target does not depend on has no gradient
+        grads: Sequence[Tensor | None] = torch.autograd.grad(
+            value, [tensor for _, tensor in late], allow_unused=True
+        )
     for (name, tensor), grad in zip(reversed(late), reversed(grads), strict=True):
         if grad is None:
             continue

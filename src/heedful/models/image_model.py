@@ -66,7 +66,7 @@ class PictureModel(Model):
 
     def scores_of(self, x: ImageInput) -> Floats:
         """(C,) of the picture as it is."""
-        return self.score_rows(Composer(x), [ImageRow()])[0]
+        return np.asarray(self.score_rows(Composer(x), [ImageRow()])[0])
 
     def score_rows(self, compose: Composer, rows: Sequence[ImageRow]) -> Floats:
         """(n, C)"""
@@ -102,7 +102,7 @@ class PictureModel(Model):
 
         values, _ = passes.evaluate(rows, run, memory=cache, most=self.rows_at_once, progress=progress)  # type: ignore[arg-type]
         self.meter.forwards += len(rows)
-        return values.reshape(-1, draws_of(operator, self.operators)).mean(1)
+        return np.asarray(values.reshape(-1, draws_of(operator, self.operators)).mean(1))
 
 
 class ImageModel(PictureModel):
@@ -270,7 +270,7 @@ class ImageModel(PictureModel):
         values, grads = [], []
         chunk = max(1, self.rows_at_once // TRACE_SHARE)
         for _, (value, grad) in passes.run_with_oom_retry(
-            embeds.split(chunk), lambda part: self._graded(part, target)
+            torch.split(embeds, chunk), lambda part: self._graded(part, target)
         ):
             values.append(value)
             grads.append(grad)

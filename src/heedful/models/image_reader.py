@@ -90,8 +90,7 @@ def processed(processor: Any, pixels: Pixels) -> Pixels:
     out = processor(images=pixels, do_rescale=False, do_normalize=False, return_tensors="np")
     seen = np.asarray(out["pixel_values"])[0]
     seen = seen.transpose(1, 2, 0) if seen.shape[0] in (1, 3) else seen
-    pixels: Pixels = np.clip(np.round(seen), 0, 255).astype(np.uint8)
-    return pixels
+    return np.asarray(np.clip(np.round(seen), 0, 255), dtype=np.uint8)
 
 
 def reader_of(processor: Any) -> ImageReader:
