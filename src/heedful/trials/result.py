@@ -77,8 +77,8 @@ class Trial(StoredResult):
     notes: tuple[str, ...] = ()
     statements: tuple[TrialStatement, ...] = ()  # what each test did and did not show
     conclusion: str = ""  # what the tests come to
-    charts: Mapping[str, Chart] = field(default_factory=dict)  # by test
     answer: str = ""  # the conclusion in a few words
+    charts: Mapping[str, Chart] = field(default_factory=dict)  # by test
 
     @property
     def table(self) -> list[dict[str, Any]]:
