@@ -50,10 +50,10 @@ class Trial(StoredResult):
         What each test showed and did not show.
     conclusion
         What the tests show together.
-    answer
-        The conclusion in a few words: the headline.
     charts
         For each test: the data of its chart.
+    answer
+        The conclusion in a few words: the headline.
 
     Examples
     --------
@@ -77,8 +77,8 @@ class Trial(StoredResult):
     notes: tuple[str, ...] = ()
     statements: tuple[TrialStatement, ...] = ()  # what each test did and did not show
     conclusion: str = ""  # what the tests come to
-    answer: str = ""  # the conclusion in a few words
     charts: Mapping[str, Chart] = field(default_factory=dict)  # by test
+    answer: str = ""  # the conclusion in a few words
 
     @property
     def table(self) -> list[dict[str, Any]]:
