@@ -177,8 +177,8 @@ def metrics() -> str:
 
 def metric(entry: registry.Metric) -> str:
     """One page."""
-    bound = "the best order found on the text" if entry.best is None else f"{entry.best:g}"
-    again = "with new explanations: of other texts, of other models, or with other seeds"
+    bound = "the value of the best order found on the text" if entry.best is None else f"{entry.best:g}"
+    again = "the method explains again, for other texts, other models or other seeds"
     plain = again if entry.expensive else "by the formula below"
     how = "words are removed" if entry.kind == "removal" else plain
     control = "the method's own scores, shuffled" if entry.shuffled else "random scores"

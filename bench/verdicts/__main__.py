@@ -25,7 +25,7 @@ from bench.verdicts.rates import Null, Rate
 HERE = Path(__file__).parents[2]
 PLAIN = {
     "ties values": "values with ties",
-    "rare wins values": "values with rare wins",
+    "rare wins values": "values that are 0, with rare wins",
     "rare losses values": "values with rare losses",
     "skewed, long tail of wins values": "skewed values with a long tail of wins",
     "heavy tails values": "heavy-tailed values",
@@ -37,7 +37,7 @@ PLAIN = {
 }
 CASES = {
     "nothing better, symmetric": "no method is better than random, symmetric values",
-    "nothing better, rare wins": "no method is better than random, values with rare wins",
+    "nothing better, rare wins": "no method is better than random, values that are 0, with rare wins",
     "clear": "one method is far better than the others, one method is worse than random",
     "clear, but one knows nothing": "one method is far better than the others, one method has no information",
     "near ties": "some methods are nearly equal",

@@ -60,7 +60,7 @@ def test_a_sampled_method_is_estimated_from_the_rows_it_has(fresh: Any) -> None:
     assert "lime" in found
     rows = found["lime"].params["samples"]
     assert 64 <= rows < 256
-    assert any(f"interrupted: estimated from the {rows:,} rows" in note for note in found["lime"].notes)
+    assert any(f"interrupted: estimated from the {rows:,}" in note for note in found["lime"].notes)
     assert found.skipped == {"kernel-shap": "interrupted before its turn"}
     again = Session(model)
     again.planned = 256  # so few rows would else be drawn in another way

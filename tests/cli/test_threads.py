@@ -92,7 +92,7 @@ def test_openmp_hears_it() -> None:
 def test_a_small_model_gets_one_thread(
     size: int, program: bool, chosen: bool, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = SimpleNamespace(module=nn.ParameterList([torch.empty(size, device="meta")]))
+    model = SimpleNamespace(module=nn.ParameterList([torch.empty(size, device="meta")]), size=size)
     monkeypatch.setattr(threads, "as_program", program)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if chosen:

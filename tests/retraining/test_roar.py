@@ -116,7 +116,7 @@ def test_a_planted_leak_is_flagged() -> None:
     assert shown["sly"].leaks
     assert max(shown["sly"].pattern) > 0.95
     assert not shown["truth"].leaks
-    assert "flagged: the places sly removes tell the label" in str(shown)
+    assert "positions it removes predict the label by themselves" in str(shown)
 
 
 def test_scores_rank_train_and_test_text_by_text() -> None:

@@ -148,6 +148,8 @@ def test_in_a_crowd_no_test_starts_by_itself(model: Any) -> None:
     assert live(model).automatic
     assert not live(model, waiting=live_explain.QUEUE_FOR_TEST).automatic
     assert not live(model, room=False).automatic
+    assert live(model, room=False).later  # the page asks again
+    assert not live(model).later
 
 
 def test_until_the_test_is_done_no_word_is_named(model: Any) -> None:

@@ -289,8 +289,8 @@ def stays(run: LabRun, moved: dict[tuple[str, str, str], Floats]) -> None:
         "The change of attention is the total variation distance between attention before and after. The "
         "ratio is computed for the positional and for the semantic model. The claim uses the larger of "
         f"these two ratios, with an interval over sequences. {blind} The paper continues for 100 epochs. "
-        "The claim shows that trained models keep their attention even without the restriction on what "
-        "attention may read. But another optimiser might still leave these solutions."
+        "So the attention of trained models stays nearly the same, even when attention may read every "
+        "input. But another optimiser might still leave these solutions."
     )
 
 

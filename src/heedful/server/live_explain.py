@@ -143,7 +143,8 @@ def explain_live(
     memory.add(ask.key, [item for item in comparison.attributions if item.method not in known])
     skipped |= comparison.skipped
     comparison = replace(comparison, skipped={})
-    automatic = room and waiting < QUEUE_FOR_TEST and is_cheap(made)
+    is_small = is_cheap(made)
+    automatic = room and waiting < QUEUE_FOR_TEST and is_small
     if not automatic and waiting < CROWD_SIZE:
         comparison = with_removal(comparison, made, memory, ask.key)
     return responses.LiveAnswer(
@@ -156,6 +157,7 @@ def explain_live(
         testing=made.weighing * made.seconds_per_row,
         testing_rows=made.weighing,
         automatic=automatic,
+        later=is_small and not automatic,
         html=parts(comparison, ask.agreement and waiting < CROWD_SIZE, automatic),
         notes=[f"{who}: {what}" for who, what in notes(comparison)],
         operators=list(model.operators),

@@ -50,10 +50,10 @@ class Trial(StoredResult):
         What each test showed and did not show.
     conclusion
         What the tests show together.
-    answer
-        The conclusion in a few words: the headline.
     charts
         For each test: the data of its chart.
+    answer
+        The conclusion in a few words: the headline.
 
     Examples
     --------

@@ -27,10 +27,10 @@ def report(
     heedful report run/
     heedful report run/ --html why.html
 
-    The command opens every folder that --out or the web page wrote. It prints the result, and then the name
-    of the report. Without --html, the report is the file report.html in that folder. With --quiet, the
-    command prints only errors. With --json, it prints only the JSON document, and it writes a report only if
-    you also give --html.
+    The command can open any folder that was written by --out or by the web page. It prints the result, and
+    then the name of the report. Without --html, the report is the file report.html in that folder. With
+    --quiet, the command prints only errors. With --json, it prints only the JSON document, and it writes a
+    report only if you also give --html.
     """
     from heedful.io.run_folder import read, refusing_damage
     from heedful.reports import terminal

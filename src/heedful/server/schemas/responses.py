@@ -74,6 +74,7 @@ class LiveAnswer(BaseModel):
     testing: float  # seconds that the test of the methods takes
     testing_rows: int
     automatic: bool  # the test is cheap: the page starts it without a click
+    later: bool  # it is cheap, but others are at work: the page asks again soon
     html: dict[str, str]  # parts of the report
     notes: list[str]
     operators: list[str]

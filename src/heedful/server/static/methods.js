@@ -9,7 +9,8 @@ import * as tabs from "./tabs.js";
 import * as trying from "./try.js";
 
 let here = null, live = null, request = null, job = null, stop = null, result = null;
-let alone = false, starting = false;  // the job was started by the page itself; it is about to be
+const ASK_AGAIN = 3000;  // milliseconds, while others are at work
+let alone = false, starting = false, later = 0;  // the job was started by the page itself; it is about to be
 
 export const begin = (found) => { here = found; };
 tabs.onOpen("evidence", () => { if (live && !html("agreement")) refresh(); });
@@ -48,6 +49,8 @@ export const show = async (found, asked) => {
   draw();
   if (state.job && !job) await resume(state.job);
   if (request === asked) testAlone();
+  clearTimeout(later);
+  if (live?.later && !result) later = setTimeout(() => { if (request === asked && !result && !busy()) refresh(); }, ASK_AGAIN);
 };
 
 const isAsked = (asked) => request !== null && JSON.stringify(request) === JSON.stringify(asked);

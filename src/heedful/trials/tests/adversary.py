@@ -405,8 +405,8 @@ def _run(suite: TrialSuite) -> Adversary:
 
     Control: the farthest of 50 random weights that keep the answer; the highest JSD that any weights can have
 
-    Cost: per layer up to 1,680 forwards, and up to 825 backwards with two labels or 1,600 for a language
-    model; `--climb` and `--starts` change this
+    Cost: per layer up to 1,680 forward passes, and up to 825 backward passes (1,600 for a language model);
+    `--climb` and `--starts` change these numbers
 
     Not shown: that any model computes such weights: they were searched for one text at a time. The test
     trained adversary asks whether a trained model does it for all texts.

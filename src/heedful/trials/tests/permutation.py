@@ -53,7 +53,7 @@ AT_LEAST, AT_MOST = "at least", "at most"  # ends of the interval of "more than 
 
 @dataclass(frozen=True, eq=False)
 class Permutation:
-    """Results of N texts at P places: each layer and, if there are several layers, all layers at once."""
+    """Results for N texts and P choices of layers: each layer and, if there are several, all together."""
 
     places: tuple[str, ...]
     largest: Floats  # (N, P) largest weight of a word's token: heads averaged, from where the answer is read

@@ -280,7 +280,7 @@ def _run(suite: TrialSuite) -> Seeds:
 
     Control: the distance of the same attention from uniform attention
 
-    Cost: no extra cost, because it compares the models of `frozen`
+    Cost: no extra cost, because it uses the models that the test `frozen` trains
 
     Not shown: that either seed is wrong: it is the scale by which adversaries are read.
     """

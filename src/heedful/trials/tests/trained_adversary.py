@@ -93,7 +93,7 @@ class AdversaryTraining:
 
 @dataclass(frozen=True, eq=False)
 class LambdaPoint:
-    """Adversaries with one lambda: k seeds, measured on n texts that were not used for training."""
+    """Results of k adversaries (one per seed) with the same lambda, on n texts not used for training."""
 
     weight: float  # lambda
     output: Floats  # (k, n) TVD from the user's model
