@@ -21,7 +21,7 @@ from heedful.core.arrays import Floats, Span
 from heedful.core.result import NotebookRepr
 
 
-class Box(NamedTuple):
+class Rectangle(NamedTuple):
     """A rectangle, right and bottom edge not included."""
 
     left: int
@@ -31,7 +31,7 @@ class Box(NamedTuple):
 
 
 # where a unit is in what the person sees: characters (start, end), or the box around it
-Region = Span | Box
+Region = Span | Rectangle
 Atoms = list[int]
 NEVER = -1  # owner of an atom that is never removed, such as a special token
 

@@ -31,7 +31,6 @@ from heedful.core.trace import Trace
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from heedful.modalities.operators import InputRow
     from heedful.models.attention_hooks import Edit
     from heedful.models.backend import AttentionOutput
     from heedful.models.passes import RowCache
@@ -164,7 +163,7 @@ class Model:
 
     def rows(
         self, x: Input, target: Target, keep: Masks, operator: str | None = None, unit: str = ""
-    ) -> list[InputRow]:
+    ) -> list[Any]:
         """The model input of each row of `keep` (n, d): what `values` runs, and what a cache knows it by."""
         raise self._not_offered("values")
 

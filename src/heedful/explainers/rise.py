@@ -23,7 +23,7 @@ LEAST = 8  # masks
 
 @explainer(
     "rise",
-    needs={"values"},
+    needs={"picture", "values"},
     takes=("unit", "operator", "seed"),
     cite="Petsiuk, Das & Saenko 2018",
     rows=lambda x, target, p: (LEAST + 1, max(LEAST, p["samples"]) + 1),

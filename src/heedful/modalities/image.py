@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heedful.core.errors import HeedfulError
-from heedful.core.input import NEVER, Box, Input, Units
+from heedful.core.input import NEVER, Input, Rectangle, Units
 from heedful.modalities.image_files import Pixels
 
 Labels = npt.NDArray[np.intp]  # (H, W): the unit of each pixel
@@ -118,7 +118,7 @@ def _partition(x: ImageInput, name: str) -> Units:
     if name == "pixel":
         count = len(x)
         places = [divmod(atom, x.width) for atom in range(count)]
-        boxes = tuple(Box(c, r, c + 1, r + 1) for r, c in places)
+        boxes = tuple(Rectangle(c, r, c + 1, r + 1) for r, c in places)
         return Units(name, tuple(f"{c}, {r}" for r, c in places), boxes, np.arange(count))
     if name == "patch":
         if not all(x.grid):
@@ -147,7 +147,7 @@ def _cells(x: ImageInput, rows: int, columns: int, name: str) -> Units:
     labels = tuple(f"row {r + 1}, column {c + 1}" for r in range(rows) for c in range(columns))
     tops, lefts = np.searchsorted(down, range(rows + 1)), np.searchsorted(along, range(columns + 1))
     boxes = tuple(
-        Box(int(lefts[c]), int(tops[r]), int(lefts[c + 1]), int(tops[r + 1]))
+        Rectangle(int(lefts[c]), int(tops[r]), int(lefts[c + 1]), int(tops[r + 1]))
         for r in range(rows)
         for c in range(columns)
     )
@@ -190,9 +190,9 @@ def _given(x: ImageInput) -> Units:
     return Units("region", tuple(names[number] for number in kept), boxes, new[owner].ravel())
 
 
-def _bounds(mask: npt.NDArray[np.bool_]) -> Box:
+def _bounds(mask: npt.NDArray[np.bool_]) -> Rectangle:
     rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    return Box(int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
+    return Rectangle(int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
 
 
 def image_of(x: Input) -> ImageInput:

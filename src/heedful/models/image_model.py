@@ -77,9 +77,9 @@ class PictureModel(Model):
         height, width = self.reader.size or (512, 512)
         return max(1, min(MAX_ROWS, BATCH_PIXELS // (height * width)))
 
-    def rows(  # type: ignore[override]
+    def rows(
         self, x: Input, target: Target, keep: Masks, operator: str | None = None, unit: str = ""
-    ) -> list[ImageRow]:
+    ) -> list[Any]:
         return image_rows(image_of(x), keep, operator, unit, self.operators)
 
     def values(
@@ -93,14 +93,14 @@ class PictureModel(Model):
         cache: Any = None,
     ) -> Floats:
         """The mean over the draws of the operator."""
-        rows, compose = self.rows(x, target, keep, operator, unit), Composer(image_of(x))
+        compose, rows = Composer(image_of(x)), self.rows(x, target, keep, operator, unit)
 
-        def run(chunk: list[ImageRow]) -> Floats:
+        def run(chunk: list[Any]) -> Floats:
             with self.meter.counted(unique=len(chunk), tokens=len(chunk) * len(x)):
                 scores: Any = self.score_rows(compose, chunk)
                 return np.asarray(target.score(scores), dtype=np.float64)
 
-        values, _ = passes.evaluate(rows, run, memory=cache, most=self.rows_at_once, progress=progress)  # type: ignore[arg-type]
+        values, _ = passes.evaluate(rows, run, memory=cache, most=self.rows_at_once, progress=progress)
         self.meter.forwards += len(rows)
         return np.asarray(values.reshape(-1, draws_of(operator, self.operators)).mean(1))
 
@@ -245,7 +245,7 @@ class ImageModel(PictureModel):
                 self._refuse_nan(out.logits, torch.from_numpy(Composer(x).whole)[None])
                 score = target.score(out.logits)[0]
                 grads = gradients(score, out)
-        return as_trace(x, target, score, out, grads, hidden)  # type: ignore[arg-type]
+        return as_trace(x, target, score, out, grads, hidden)
 
     def _traced(self, embeds: Tensor) -> TraceOutput:
         """One pass with a graph from the pixels and the attention weights to the logits."""

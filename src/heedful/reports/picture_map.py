@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from heedful.core.document import Part, PictureMap
+from heedful.core.input import Rectangle, Region
 from heedful.core.internals import Removal
 from heedful.core.numbers import fixed_signed
 from heedful.modalities.image import ImageInput
@@ -46,14 +47,21 @@ def _drawn(
 ) -> PictureMap:
     units, parts = x.units(unit), []
     if all(len(atoms) == _area(box) for atoms, box in zip(units, units.regions, strict=True)):
-        parts = [Part(tuple(box), s, tip) for box, s, tip in zip(units.regions, shares, tips, strict=True)]  # type: ignore[arg-type]
+        every = zip(units.regions, shares, tips, strict=True)
+        parts = [Part(_box(region), share, tip) for region, share, tip in every]
     else:
         cells = x.units(f"grid:{min(FINE_CELLS, x.height, x.width)}")
         for atoms, box in zip(cells, cells.regions, strict=True):
             unit_there = int(np.bincount(units.owner[atoms] + 1).argmax()) - 1
             if unit_there >= 0:
-                parts.append(Part(tuple(box), shares[unit_there], tips[unit_there]))  # type: ignore[arg-type]
+                parts.append(Part(_box(box), shares[unit_there], tips[unit_there]))
     return PictureMap(png(x.pixels), (x.width, x.height), tuple(parts), signed, title)
+
+
+def _box(region: Region) -> tuple[int, int, int, int]:
+    if not isinstance(region, Rectangle):
+        raise ValueError("a unit of a picture is in a rectangle")
+    return region
 
 
 def _area(box: tuple[int, ...]) -> int:
