@@ -90,8 +90,7 @@ class Model:
     @property
     def baselines(self) -> tuple[str, ...]:
         """Where a path of integrated gradients may start; the first is the default."""
-        known = ("mask", "mean", "pad", "zero")
-        return known if "mask" in self.operators else known[1:]
+        return ("mask", "pad", "zero", "mean") if "mask" in self.operators else ("mean", "pad", "zero")
 
     @property
     def capabilities(self) -> frozenset[str]:
