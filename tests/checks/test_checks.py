@@ -24,7 +24,10 @@ from heedful.core import registry
 from heedful.core.attribution import Attribution
 from heedful.models.zoo import catalog
 
-NAMES = list(registry.explainers())
+# methods for pictures alone have tests of their own: tests/explainers/test_pictures.py
+NAMES = [
+    name for name, entry in registry.explainers().items() if not entry.needs & {"picture", "feature-map"}
+]
 QUICK = ("bert", "gpt2", "t5", "zoo:one-layer")
 REST = (
     "bert-multi",

@@ -55,7 +55,7 @@ def explain(
     text: Any,
     methods: Iterable[str] | str | None = None,
     target: Any = None,
-    unit: str = "word",
+    unit: str = "",
     seed: int = 0,
     budget: int | None = None,
     *,

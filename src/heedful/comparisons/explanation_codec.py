@@ -14,10 +14,13 @@ from typing import Any
 
 from heedful._version import __version__
 from heedful.comparisons.result import Comparison, matrices, share_by_count
-from heedful.core.attribution import Attribution
+from heedful.core.attribution import Attribution, UnitScore
+from heedful.core.input import Input
 from heedful.core.target import Target
 from heedful.io.json_codec import from_jsonable, to_jsonable
 from heedful.io.run_folder import refusing_damage
+from heedful.modalities import image_codec
+from heedful.modalities.image import ImageInput
 from heedful.modalities.text import TextInput, text_of
 
 SCORES = "scores.parquet"
@@ -30,10 +33,20 @@ def _scores_to_dict(item: Attribution) -> dict[str, Any]:
     part = item.of_written()
     written = part and {
         **{name: shared["written"][name] for name in ("scores", "stderr", "same_scale")},
-        "words": to_jsonable(part.words()),
+        "words": [_unit(one) for one in part.words()],
     }
-    views = {"words": to_jsonable(item.words()), "special_mass": to_jsonable(item.special_mass)}
+    views = {"words": [_unit(one) for one in item.words()], "special_mass": to_jsonable(item.special_mass)}
     return {**data, **views, "written": written}
+
+
+def _unit(one: UnitScore) -> dict[str, Any]:
+    """A unit with its place: characters of a text, or a box."""
+    place = {"start": one.start, "end": one.end} if len(one.region) == 2 else {"box": list(one.region)}
+    return {"text": one.text, "score": to_jsonable(one.score), "stderr": to_jsonable(one.stderr), **place}
+
+
+def _x(x: Input) -> Any:
+    return image_codec.to_dict(x) if isinstance(x, ImageInput) else to_jsonable(x)
 
 
 def _written_x(items: Sequence[Attribution]) -> dict[str, Any] | None:
@@ -53,7 +66,7 @@ def attribution_to_dict(item: Attribution) -> dict[str, Any]:
     """One method's answer with its text and target."""
     return {
         "heedful": __version__,
-        "x": to_jsonable(item.x),
+        "x": _x(item.x),
         "target": _target(item.target),
         "written_x": _written_x([item]),
         **_scores_to_dict(item),
@@ -67,7 +80,7 @@ def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
         raise ValueError("a Comparison holds methods on one text and one target; these differ")
     return {
         "heedful": __version__,
-        "x": to_jsonable(first.x) if first else None,
+        "x": _x(first.x) if first else None,
         "target": _target(first.target) if first else None,
         "written_x": _written_x(comparison.attributions),
         "input_shares": to_jsonable(comparison.input_shares()),
@@ -83,7 +96,9 @@ def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _encoded(data: Mapping[str, Any]) -> TextInput:
+def _encoded(data: Mapping[str, Any]) -> Input:
+    if data.get("modality") == ImageInput.modality:
+        return image_codec.from_dict(data)
     x = from_jsonable(TextInput, data)
     lengths = {len(x.tokens), len(x.offsets), len(x.special), len(x.words), len(x.segments), len(x.ids)}
     if len(lengths) > 1 or any(not -1 <= word < len(x.word_spans) for word in x.words):
@@ -96,8 +111,8 @@ def _attribution(data: Mapping[str, Any], shared: Mapping[str, Any]) -> Attribut
     part = data.get("written") and {**data["written"], "x": shared["written_x"]}
     item = from_jsonable(Attribution, {**data, "x": shared["x"], "target": shared["target"], "written": part})
     for scored in (item,) if item.written is None else (item, item.written):
-        if scored.stderr is not None and len(scored.stderr) != len(scored.x):
-            counts = f"{len(scored.stderr)} standard errors for {len(scored.x)} tokens"
+        if scored.stderr is not None and len(scored.stderr) != len(scored.scores):
+            counts = f"{len(scored.stderr)} standard errors for {len(scored.scores)} scores"
             raise ValueError(f"{item.method}: {counts}")
     return item
 
@@ -131,6 +146,8 @@ def _shared(data: Mapping[str, Any]) -> dict[str, Any]:
 def blobs(result: Attribution | Comparison) -> dict[str, bytes]:
     """The scores as a table, for other programs."""
     comparison = result if isinstance(result, Comparison) else Comparison((result,))
+    if comparison.attributions and isinstance(comparison.x, ImageInput):
+        return {SCORES: _boxes_parquet(comparison)}
     return {SCORES: _parquet(comparison)}
 
 
@@ -140,13 +157,17 @@ def run_title(result: Attribution | Comparison) -> str:
         if not result.attributions:
             return ""
         predicted = result.model.get("prediction") or [[""]]
-        return f"{str(predicted[0][0]).strip()}: {result.x.raw}"
-    return f"{result.method} of {result.target.name}: {result.x.raw}"
+        return f"{str(predicted[0][0]).strip()}: {_named(result.x)}"
+    return f"{result.method} of {result.target.name}: {_named(result.x)}"
+
+
+def _named(x: Input) -> str:
+    """The text, or the file of a picture."""
+    return x.source if isinstance(x, ImageInput) else str(x.raw)
 
 
 def _parquet(comparison: Comparison) -> bytes:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     def safe(text: str) -> str:  # half of a surrogate pair is no UTF-8; the JSON keeps it as it is
         return text.encode("utf-8", "replace").decode()
@@ -169,6 +190,28 @@ def _parquet(comparison: Comparison) -> bytes:
         ("score", pa.float64()),
         ("stderr", pa.float64()),
     ]
+    return _table(fields, rows)
+
+
+def _boxes_parquet(comparison: Comparison) -> bytes:
+    """One row per method and unit of a picture."""
+    import pyarrow as pa
+
+    unit = str(comparison.settings.get("unit") or comparison.x.default_unit)
+    rows = [
+        (item.method, unit, index, one.text, *one.region, one.score, one.stderr)
+        for item in comparison.attributions
+        for index, one in enumerate(item.units(unit))
+    ]
+    names = [("method", pa.string()), ("unit", pa.string()), ("index", pa.int64()), ("label", pa.string())]
+    sides = [(name, pa.int64()) for name in ("left", "top", "right", "bottom")]
+    return _table([*names, *sides, ("score", pa.float64()), ("stderr", pa.float64())], rows)
+
+
+def _table(fields: list[tuple[str, Any]], rows: Sequence[tuple[Any, ...]]) -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     columns = list(zip(*rows, strict=True)) or [()] * len(fields)
     table = pa.table(
         [pa.array(c, kind) for c, (_, kind) in zip(columns, fields, strict=True)], pa.schema(fields)

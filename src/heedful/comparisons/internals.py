@@ -92,7 +92,7 @@ def _curves(
 
     curves = {}
     for item in explained.items:
-        steps = [(k / d, v) for k, v in zip(counts, along(groups.sums(item.scores)), strict=True)]
+        steps = [(k / d, v) for k, v in zip(counts, along(item.unit_scores(groups.name)), strict=True)]
         known = tuple((share, value) for share, value in steps if np.isfinite(value))
         if item.method != CONTROL and len(known) >= least:
             curves[item.method] = known
@@ -114,8 +114,13 @@ def _attention_summary(trace: Trace, groups: Units) -> AttentionSummary | None:
     if not layers or not groups:
         return None
     rows = np.stack([answer_rows(trace, at).mean(0).numpy() for at in range(len(layers))])  # (L, T)
-    weights = np.stack([rows[:, positions].sum(1) for positions in groups], axis=1)  # (L, units)
-    special = rows[:, groups.owner == NEVER].sum(1)
+    places = trace.x.positions
+    if places.atoms == groups.atoms:  # attention runs over the atoms themselves
+        weights = np.stack([rows[:, positions].sum(1) for positions in groups], axis=1)  # (L, units)
+    else:
+        finer = trace.x.units(places.name)
+        weights = np.stack([groups.sums(finer.spread(places.sums(row))) for row in rows])
+    special = rows[:, places.owner == NEVER].sum(1)
     return AttentionSummary(
         tuple(tuple(layer) for layer in weights.tolist()), tuple(special.tolist()), bool(trace.cross)
     )

@@ -29,8 +29,9 @@ from heedful.comparisons.single_text import (
     rows_per_order,
 )
 from heedful.core import registry
-from heedful.core.defaults import ALL, CONTROL, DEFAULT_METHODS
+from heedful.core.defaults import ALL, CONTROL
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Input
 from heedful.core.model import Loadable, Model
 from heedful.core.phrases import EXPENSIVE
 from heedful.core.registry import Explainer, Rows
@@ -39,7 +40,7 @@ from heedful.core.target import Target
 from heedful.core.versions import versions
 from heedful.modalities import text_windows
 from heedful.modalities.operators import checked_operator
-from heedful.modalities.text import TextInput
+from heedful.modalities.text import TextInput, text_of
 from heedful.models.load import load
 from heedful.models.targets import as_mapping
 
@@ -52,7 +53,7 @@ LONG, TIMED = 10.0, 16  # seconds from which on a run is timed better, and the r
 LEAST_DRAWS = 19  # random orders: with fewer, not even one method can be tested at 5 %
 
 
-Piece = tuple[TextInput, list[int]]  # a window of the text, and where its tokens stand in the whole
+Piece = tuple[Input, list[int]]  # a window of the input, and where its atoms are in the whole
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,7 +61,7 @@ class Plan(NotebookRepr):
     """The methods, the text in pieces, the target, and what each method may ask for."""
 
     model: Model
-    x: TextInput
+    x: Input
     pieces: list[Piece]
     target: Target
     chosen: list[Explainer]  # in the order they are shown
@@ -125,7 +126,7 @@ class Plan(NotebookRepr):
         own = self._together({e.name: float(self.rows[e.name][0]) for e in self.chosen})
         needed = draws_needed(methods)
         inputs = needed * rows_per_order(units, self.metrics)
-        operations = 2.0 * inputs * len(self.x) * (self.model.size or math.inf)
+        operations = 2.0 * inputs * self.x.read_length * (self.model.size or math.inf)
         return max(DRAWS, needed) if inputs <= THIRD * own or operations <= TEST_OPERATIONS else DRAWS
 
     @property
@@ -178,7 +179,7 @@ def plan(
     text: Any,
     methods: Iterable[str] | str | None = None,
     target: Any = None,
-    unit: str = "word",
+    unit: str = "",
     seed: int = 0,
     budget: int | None = None,
     *,
@@ -240,7 +241,7 @@ def plan(
     metrics = _metrics(model, evidence)
     _check_params(model, chosen, params, named=methods not in (ALL, [ALL]))
     x = model.encode(text, long)
-    x.units(unit)  # refuses an unknown unit before any work
+    unit = x.units(unit).name  # refuses an unknown unit before any work
     pieces = _pieces(x, model.window)
     encoded = [piece for piece, _ in pieces]
     wanted = _target(model, encoded, target)
@@ -252,7 +253,7 @@ def plan(
     settings |= {"versions": versions(), "params": {name: dict(given) for name, given in params.items()}}
     settings |= {"methods": _named(methods, chosen)}
     settings |= {"evidence": list(metrics), **_spelled(text, target)}
-    if not isinstance(text, str | TextInput):
+    if x.modality == TextInput.modality and not isinstance(text, str | TextInput):
         settings["text"] = text  # a pair or a chat, which the joined text does not tell
     own = {entry.name: _own_params(entry, unit, seed, params) for entry in chosen}
     took = time.perf_counter() - started
@@ -286,7 +287,7 @@ def _named(methods: Any, chosen: list[Explainer]) -> list[str] | str | None:
 def _spelled(text: Any, target: Any) -> dict[str, Any]:
     """The target as it was given; which of the two came as objects that no command can spell."""
     objects = [
-        name for name, given in (("text", text), ("target", target)) if isinstance(given, TextInput | Target)
+        name for name, given in (("text", text), ("target", target)) if isinstance(given, Input | Target)
     ]
     return {"objects": objects} if objects else {"target": as_mapping(target) or None}
 
@@ -317,10 +318,10 @@ def _read_params(params: Any) -> dict[str, Mapping[str, Any]]:
 def seconds_in_batch(made: Plan) -> float:
     """Seconds per model input when several run together; of one alone where measuring would take long."""
     (x, _), alone = made.pieces[0], made.seconds_per_row
-    count = min(TIMED, len(x.units("word")), int(2 / alone))
+    count = min(TIMED, len(x.units()), int(2 / alone))
     if count < 4 or "values" not in made.model.capabilities:
         return alone
-    keep = ~np.eye(count, len(x.units("word")), dtype=bool)
+    keep = ~np.eye(count, len(x.units()), dtype=bool)
     before = time.perf_counter()
     made.model.values(x, made.target, keep)
     return min(alone, (time.perf_counter() - before) / count)
@@ -332,8 +333,9 @@ def _choose(model: Model, methods: Any) -> tuple[list[Explainer], dict[str, str]
         support = registry.support(model)
         able = [registry.get(s.method) for s in support if s.ok]
         if methods is None:
-            chosen = [entry for entry in able if entry.name in (*DEFAULT_METHODS, CONTROL)]
-            return chosen, {s.method: s.why for s in support if not s.ok and s.method in DEFAULT_METHODS}
+            usual = model.default_methods
+            chosen = [entry for entry in able if entry.name in (*usual, CONTROL)]
+            return chosen, {s.method: s.why for s in support if not s.ok and s.method in usual}
         skipped = {s.method: s.why for s in support if not s.ok}
         skipped |= {entry.name: EXPENSIVE for entry in able if entry.expensive}
         return [entry for entry in able if not entry.expensive], skipped
@@ -354,8 +356,10 @@ def _metrics(model: Model, evidence: Any) -> tuple[str, ...]:
     return tuple(registry.get_metric(name).name for name in names)
 
 
-def _pieces(x: TextInput, window: int | None) -> list[Piece]:
-    return text_windows.windows(x, window) if window and len(x) > window else [(x, list(range(len(x))))]
+def _pieces(x: Input, window: int | None) -> list[Piece]:
+    if window and len(x) > window:
+        return [*text_windows.windows(text_of(x), window)]
+    return [(x, list(range(len(x))))]
 
 
 def _check_params(
@@ -378,14 +382,14 @@ def _own_params(entry: Explainer, unit: str, seed: int, params: Mapping[str, Any
     )
 
 
-def _target(model: Model, pieces: list[TextInput], spec: Any) -> Target:
+def _target(model: Model, pieces: list[Input], spec: Any) -> Target:
     """The target of one text, or the label with the highest mean over the pieces of a long one."""
     if len(pieces) > 1 and spec is None:
         spec = _predict(model, pieces)[0][0]
     return model.target(pieces[0], spec)
 
 
-def _predict(model: Model, pieces: list[TextInput], given: Sequence[int] = ()) -> list[tuple[str, float]]:
+def _predict(model: Model, pieces: list[Input], given: Sequence[int] = ()) -> list[tuple[str, float]]:
     """Prediction after each piece and the tokens `given`, averaged over pieces."""
     shares: dict[str, float] = {}
     every = len(model.labels) or 5

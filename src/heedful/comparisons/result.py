@@ -164,8 +164,8 @@ def matrices(comparison: Comparison, k: int = 5) -> dict[str, Any]:
 
 def ranked_unit(comparison: Comparison) -> str:
     """What is ranked: words, or the tokens or sentences that were scored as one."""
-    unit = comparison.settings.get("unit", "word")
-    return unit if unit in ("token", "sentence") else "word"
+    unit = str(comparison.settings.get("unit") or comparison.x.default_unit)
+    return unit if comparison.x.units(unit) else comparison.x.default_unit
 
 
 def ranked_count(comparison: Comparison) -> int:

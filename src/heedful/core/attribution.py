@@ -14,7 +14,7 @@ import numpy as np
 from heedful.core.arrays import Floats
 from heedful.core.cost import Cost
 from heedful.core.exports import frame_of, plot_of
-from heedful.core.input import NEVER, Input
+from heedful.core.input import NEVER, Input, Region, Units
 from heedful.core.result import CodedResult, NotebookRepr
 from heedful.core.result_kinds import result_kind
 from heedful.core.target import Target
@@ -36,10 +36,8 @@ class UnitScore(NotebookRepr):
         Score of the unit.
     stderr
         Standard error of the score. `None` if the method does not sample.
-    start
-        Position of its first character in the text.
-    end
-        Position after its last character.
+    region
+        Where it is: the characters (start, end) of a text, or a box (left, top, right, bottom).
 
     Examples
     --------
@@ -53,8 +51,17 @@ class UnitScore(NotebookRepr):
     text: str
     score: float
     stderr: float | None
-    start: int
-    end: int
+    region: Region
+
+    @property
+    def start(self) -> int:
+        """Position of its first character in the text."""
+        return self.region[0]
+
+    @property
+    def end(self) -> int:
+        """Position after its last character."""
+        return self.region[1]
 
 
 @dataclass(frozen=True)
@@ -185,29 +192,36 @@ class Attribution(CodedResult):
         strongest = ", ".join(f"{word.text} {word.score:+.3g}" for word in self.top(3))
         return f"<heedful.Attribution {self.method} of {self.target.name!r}: {strongest}>"
 
-    def units(self, name: str = "word") -> list[UnitScore]:
+    def units(self, name: str = "") -> list[UnitScore]:
         """Units with their scores. If a unit was removed as a whole, its score and its standard error are
         spread evenly over its atoms, so the sums over atoms are exact."""
         units = self.x.units(name)
-        errors = [None] * len(units) if self.stderr is None else units.sums(self.stderr).tolist()
+        errors = [None] * len(units) if self.stderr is None else self._pooled(self.stderr, units).tolist()
         return [
-            UnitScore(label, score, error, *region)
+            UnitScore(label, score, error, region)
             for label, score, error, region in zip(
-                units.labels, units.sums(self.scores).tolist(), errors, units.regions, strict=True
+                units.labels, self.unit_scores(units.name).tolist(), errors, units.regions, strict=True
             )
         ]
 
-    def unit_scores(self, name: str = "word") -> Floats:
+    def unit_scores(self, name: str = "") -> Floats:
         """One score per unit, (d,). The score of a unit is the sum over its atoms."""
-        return self.x.units(name).sums(self.scores)
+        return self._pooled(self.scores, self.x.units(name))
+
+    def _pooled(self, values: Floats, units: Units) -> Floats:
+        """Values of the units they were made for, as sums over other units. A unit's value is spread evenly
+        over its atoms first."""
+        if self.over == units.name and self.over != self.x.atom:
+            return np.array(values)
+        return units.sums(values if self.over == self.x.atom else self.x.units(self.over).spread(values))
 
     def words(self) -> list[UnitScore]:
-        """The words with their scores."""
-        return self.units("word")
+        """The words of a text with their scores; of another input, its default units."""
+        return self.units()
 
     def top(self, k: int = 5) -> list[UnitScore]:
         """The k words with the largest absolute score, largest first (ties in reading order)."""
-        return sorted(self.words(), key=lambda word: -abs(word.score))[:k]
+        return sorted(self.units(), key=lambda unit: -abs(unit.score))[:k]
 
     @property
     def total(self) -> float:
@@ -219,6 +233,8 @@ class Attribution(CodedResult):
     def special_mass(self) -> float:
         """Share of the absolute scores on special tokens. Special tokens belong to no unit, so lists of words
         do not show them."""
+        if self.over != self.x.atom:  # made for units: nothing is outside
+            return 0.0
         total, outside = float(np.abs(self.scores).sum()), self.x.units(self.over).owner == NEVER
         return float(np.abs(self.scores)[outside].sum()) / total if total else 0.0
 

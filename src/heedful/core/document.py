@@ -155,6 +155,26 @@ class UnitMap:
 
 
 @dataclass(frozen=True)
+class Part:
+    """A rectangle of a picture: (left, top, right, bottom), and its share of the strongest, -1 to 1."""
+
+    box: tuple[int, int, int, int]
+    share: float = 0.0
+    tip: str = ""
+
+
+@dataclass(frozen=True)
+class PictureMap:
+    """A picture whose parts are shaded by their scores."""
+
+    png: bytes
+    size: tuple[int, int]  # width, height
+    parts: tuple[Part, ...]
+    signed: bool = True
+    title: str = ""  # for those who cannot see it
+
+
+@dataclass(frozen=True)
 class Legend:
     """What colours mean."""
 
@@ -253,6 +273,7 @@ Node = (
     | Code
     | Table
     | UnitMap
+    | PictureMap
     | Legend
     | Figure
     | Section

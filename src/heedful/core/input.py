@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, overload
+from typing import Any, ClassVar, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,18 @@ import numpy.typing as npt
 from heedful.core.arrays import Floats, Span
 from heedful.core.result import NotebookRepr
 
-Region = Span  # where a unit stands in what the person sees: characters (start, end) of a text
+
+class Rectangle(NamedTuple):
+    """A rectangle, right and bottom edge not included."""
+
+    left: int
+    top: int
+    right: int
+    bottom: int
+
+
+# where a unit is in what the person sees: characters (start, end), or the box around it
+Region = Span | Rectangle
 Atoms = list[int]
 NEVER = -1  # owner of an atom that is never removed, such as a special token
 
@@ -83,14 +94,23 @@ class Units(NotebookRepr, Sequence[Atoms]):
         """Number of atoms in the input, including atoms that are never removed."""
         return len(self.owner)
 
+    @cached_property
+    def atomic(self) -> bool:
+        """Whether each atom is a unit of its own."""
+        return len(self) == self.atoms and bool((self.owner == np.arange(self.atoms)).all())
+
     def sums(self, scores: Floats) -> Floats:
         """Convert scores of atoms (atoms,) into scores of units (units,). The score of a unit is the sum over
         its atoms."""
+        if self.atomic:
+            return np.array(scores, dtype=np.float64)
         return np.array([scores[atoms].sum() for atoms in self], dtype=np.float64)
 
     def spread(self, values: Floats) -> Floats:
         """Convert values of units (units,) into scores of atoms (atoms,). Each value is divided evenly among
         the atoms of its unit, so `sums` gives the values back. Atoms that are never removed get 0."""
+        if self.atomic:
+            return np.array(values, dtype=np.float64)
         scores = np.zeros(self.atoms)
         for value, atoms in zip(values, self, strict=True):
             scores[atoms] = value / len(atoms)
@@ -123,6 +143,8 @@ class Input(NotebookRepr):
 
     modality: ClassVar[str]
     atom: ClassVar[str]  # what its finest parts are called: "token"
+    # whether all scores are kept by atom; where atoms are many, they are kept by the units they were made for
+    scored_by_atom: ClassVar[bool] = True
     notes: tuple[str, ...] = ()  # what was done to it that the reader must know, such as truncation
 
     def __len__(self) -> int:
@@ -138,10 +160,25 @@ class Input(NotebookRepr):
         """The bytes that identify the input. Equal inputs have equal content."""
         raise NotImplementedError
 
-    def units(self, name: str = "word") -> Units:
-        """The atoms, grouped into units such as "word". An unknown name gives an error that lists the known
-        names."""
+    @property
+    def default_unit(self) -> str:
+        """What is removed and scored as one piece if nobody says otherwise."""
         raise NotImplementedError
+
+    def units(self, name: str = "") -> Units:
+        """The atoms, grouped into units such as "word". "" means the default unit. An unknown name gives an
+        error that lists the known names."""
+        raise NotImplementedError
+
+    @property
+    def read_length(self) -> int:
+        """How many positions a network computes for it, about: what a forward pass costs."""
+        return len(self)
+
+    @property
+    def positions(self) -> Units:
+        """The places that attention runs over, as units: the tokens of a text."""
+        return self.units(self.atom)
 
     @cached_property
     def key(self) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ import numpy.typing as npt
 
 from heedful.core.arrays import Floats
 from heedful.core.cost import Cost, Meter
+from heedful.core.defaults import DEFAULT_METHODS
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Input
 from heedful.core.progress import Progress
@@ -29,13 +31,22 @@ from heedful.core.trace import Trace
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from heedful.modalities.operators import InputRow
     from heedful.models.attention_hooks import Edit
     from heedful.models.backend import AttentionOutput
     from heedful.models.passes import RowCache
 
 
 Masks = npt.NDArray[np.bool_]  # (n, d): row by row, which units are kept
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """The output of a layer over places, and the gradient of the target with respect to it."""
+
+    layer: str
+    maps: Tensor  # (C, h, w)
+    grads: Tensor  # (C, h, w)
+    output: float
 
 
 # capability -> what is missing when a model lacks it
@@ -48,6 +59,8 @@ CAPABILITIES = {
     "value-maps": "one stack of layers whose attention goes through transformers' attention switch",
     "edits": "an attention whose weights can be changed as it runs: transformers' attention switch",
     "relevance": "a classifier built of operations that have relevance rules, as BERT and its kin are",
+    "feature-map": "a layer whose output is a map over places",
+    "picture": "a picture",
     "one-layer": "a single layer of attention with a linear read-out (heedful.nn.OneLayerClassifier)",
 }
 
@@ -68,6 +81,16 @@ class Model:
     def operators(self) -> tuple[str, ...]:
         """How a unit can be removed; the first is the default."""
         return ()
+
+    @property
+    def default_methods(self) -> tuple[str, ...]:
+        """What runs when no method is named, as far as the model supports it."""
+        return DEFAULT_METHODS
+
+    @property
+    def baselines(self) -> tuple[str, ...]:
+        """Where a path of integrated gradients may start; the first is the default."""
+        return ("mask", "pad", "zero", "mean") if "mask" in self.operators else ("mean", "pad", "zero")
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -138,8 +161,8 @@ class Model:
         raise NotImplementedError
 
     def rows(
-        self, x: Input, target: Target, keep: Masks, operator: str | None = None, unit: str = "word"
-    ) -> list[InputRow]:
+        self, x: Input, target: Target, keep: Masks, operator: str | None = None, unit: str = ""
+    ) -> list[Any]:
         """The model input of each row of `keep` (n, d): what `values` runs, and what a cache knows it by."""
         raise self._not_offered("values")
 
@@ -149,7 +172,7 @@ class Model:
         target: Target,
         keep: Masks,
         operator: str | None = None,
-        unit: str = "word",
+        unit: str = "",
         progress: Progress | None = None,
         cache: RowCache | None = None,
     ) -> Floats:
@@ -174,6 +197,10 @@ class Model:
     def lookup_written(self, target: Target, replaced: Sequence[int] = (), by: str = "") -> Tensor:
         """(W, d) the same of what was written, where something was."""
         raise self._not_offered("gradients")
+
+    def feature_map(self, x: Input, target: Target) -> FeatureMap:
+        """The last layer whose output is a map over places, and the target's gradient there."""
+        raise self._not_offered("feature-map")
 
     # --- attention ---------------------------------------------------------------------------------
 

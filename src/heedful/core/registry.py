@@ -65,7 +65,7 @@ class Param:
 
 
 COMMON = {
-    "unit": Param("unit", "word", (str,)),
+    "unit": Param("unit", "", (str,)),
     "operator": Param("operator", None, (str, type(None))),
     "seed": Param("seed", 0, (int,)),
 }

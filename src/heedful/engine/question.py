@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+POSITION = "position"  # scores of the places that attention runs over
+
+
 @dataclass(frozen=True)
 class Question:
     """Why did this model give this number for this input?"""
@@ -43,7 +46,7 @@ class Question:
     session: Session
     x: Input
     target: Target
-    unit: str = "word"
+    unit: str = ""  # "": the default unit of the input
     operator: str = ""  # how a unit is removed; "" where nothing can be
     seed: int = 0
 
@@ -119,7 +122,12 @@ class Question:
         """Scores of units, spread over their atoms; or, with `over` the atom's name ("token"), of the atoms
         themselves. Those of what was written may stand behind; `same_scale` says whether they compare.
         `facts` are further fields of the attribution: output, base, params, notes."""
-        if over != self.x.atom:
+        if not self.x.scored_by_atom and over != self.x.atom:
+            units = self.x.positions if over == POSITION else self.x.units(self.unit)
+            sums = units.sums if over == POSITION else np.asarray
+            errors = None if stderr is None else sums(stderr)
+            return Attribution(self.x, self.target, sums(scores), stderr=errors, over=units.name, **facts)
+        if over not in (self.x.atom, POSITION):
             units = self.units if len(scores) == len(self.units) else self.x.units(self.unit)
             scores, stderr = units.spread(scores), None if stderr is None else units.spread(stderr)
         length, written = len(self.x), None
@@ -141,6 +149,8 @@ def run_explainer(
     own = {name: value for name, value in settings.items() if name not in registry.COMMON}
     with recording() as operators:
         item = entry.run(question, **own)
+    if "unit" in entry.takes:
+        settings["unit"] = question.unit
     if "operator" in entry.takes:
         settings["operator"] = question.operator
     return replace(
@@ -159,5 +169,5 @@ def _question(
     if "operator" in entry.takes:
         preferred = entry.default_operator if entry.default_operator in offered else None
         operator = checked_operator(operator or preferred, offered)
-    unit, seed = settings.get("unit", "word"), settings.get("seed", 0)
+    unit, seed = settings.get("unit") or x.default_unit, settings.get("seed", 0)
     return Question(session=session, x=x, target=target, unit=unit, operator=operator or "", seed=seed)

@@ -80,7 +80,7 @@ class Session:
             return self.model.gradients(x, target, embeds)
 
     def values(
-        self, x: Input, target: Target, keep: Masks, operator: str | None = None, unit: str = "word"
+        self, x: Input, target: Target, keep: Masks, operator: str | None = None, unit: str = ""
     ) -> Floats:
         cache = self._rows.setdefault((x, target), RowCache())
         cache.allowed = self.left
@@ -98,7 +98,7 @@ class Session:
         self._report(0, 0)
 
     def known_values(
-        self, x: Input, target: Target, keep: Masks, operator: str, unit: str = "word"
+        self, x: Input, target: Target, keep: Masks, operator: str, unit: str = ""
     ) -> list[float]:
         """Values of rows that were run before, nan for the others; nothing is run or counted."""
         cache = self._rows.get((x, target), RowCache())

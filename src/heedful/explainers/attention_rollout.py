@@ -30,7 +30,7 @@ from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
 from heedful.core.registry import explainer
 from heedful.core.trace import Trace
-from heedful.engine.question import Question
+from heedful.engine.question import POSITION, Question
 from heedful.stats.rollout_math import with_residual
 
 
@@ -81,13 +81,13 @@ def text_columns(trace: Trace) -> slice:
     """Where the tokens of the text stand among a step's columns: after the answer of an encoder-decoder,
     before the continuation of a decoder."""
     start = trace.cross[0].shape[-2] if trace.cross else 0
-    return slice(start, start + len(trace.x))
+    return slice(start, start + trace.x.positions.atoms)
 
 
 def written_columns(trace: Trace) -> slice:
     """Where what was written stands among them: behind the start token of an encoder-decoder's answer, behind
     the text of a decoder."""
-    start = 1 if trace.cross else len(trace.x)
+    start = 1 if trace.cross else trace.x.positions.atoms
     return slice(start, start + (0 if trace.written is None else len(trace.written)))
 
 
@@ -105,10 +105,10 @@ def answer_of_trace(
     q: Question, trace: Trace, scores: Tensor, written: Tensor | None = None, notes: tuple[str, ...] = ()
 ) -> Attribution:
     """Scores read off the trace; tokens after the target's position had no part in it and score zero."""
-    every = pad(scores.double().cpu(), (0, len(q.x) - len(scores)))
+    every = pad(scores.double().cpu(), (0, q.x.positions.atoms - len(scores)))
     if written is not None:
         every = torch.cat([every, written.double().cpu()])
-    return q.answer(every.numpy(), over=q.x.atom, output=trace.output, notes=(*trace.notes, *notes))
+    return q.answer(every.numpy(), over=POSITION, output=trace.output, notes=(*trace.notes, *notes))
 
 
 @explainer(

@@ -64,7 +64,7 @@ def relevances(trace: Trace) -> tuple[Tensor, Tensor]:
     text = _stack(trace.attentions, trace.grad_attentions)
     if not trace.cross:
         every = readout @ text
-        return every[: len(trace.x)], every[written_columns(trace)]
+        return every[: trace.x.positions.atoms], every[written_columns(trace)]
     answer, length = trace.cross[0].shape[-2:]
     own_gain, r_at = text.new_zeros(answer, answer), text.new_zeros(answer, length)  # R_aa - I, R_at
     own = zip(trace.decoder_attentions, trace.grad_decoder_attentions, strict=True)

@@ -28,11 +28,9 @@ from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
 from heedful.core.input import NEVER
-from heedful.core.model import Model
 from heedful.core.registry import explainer
 from heedful.engine.question import Question
 
-BASELINES = ("mask", "pad", "zero", "mean")
 PANELS = 4  # stretches at first
 FINEST = 2.0**-20  # of the path: a jump that is narrower has no place, and no more looks find it
 CANCEL = 30  # tolerances that the gaps of single stretches may sum to, signs aside
@@ -55,7 +53,7 @@ def integrated_gradients(
     words. Where the output changes steeply along the path, scores are large and of both signs, although
     the sum is correct.
     """
-    baseline = baseline or default_baseline(q.model)
+    baseline = baseline or q.model.baselines[0]
     text, base = q.embeds(), baseline_embeds(q, baseline)  # (T + W, d)
 
     def look(shares: list[float]) -> tuple[Floats, Floats]:
@@ -124,15 +122,11 @@ def _notes(gap: float, rise: float, tolerance: float, nodes: int, same: bool) ->
     return (text if gap <= tolerance * abs(rise) else f"not converged: {text}",)
 
 
-def default_baseline(model: Model) -> str:
-    """The mask token where the tokenizer has one, the mean embedding elsewhere."""
-    return "mask" if "mask" in model.operators else "mean"
-
-
 def baseline_embeds(q: Question, baseline: str) -> Float[Tensor, "N d"]:
     """(T + W, d) with every token replaced, special ones left: the point the path starts from."""
-    if baseline not in BASELINES:
-        raise HeedfulError(f"unknown baseline {baseline!r}", fix=f"Use one of: {', '.join(BASELINES)}")
+    if baseline not in q.model.baselines:
+        known = ", ".join(q.model.baselines)
+        raise HeedfulError(f"unknown baseline {baseline!r}", fix=f"Use one of: {known}")
     if baseline != "zero":
         return q.embeds_without(baseline)
     embeds = q.embeds().clone()

@@ -21,19 +21,24 @@ from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
 from heedful.core.registry import explainer
 from heedful.core.trace import Trace
-from heedful.engine.question import Question
+from heedful.engine.question import POSITION, Question
 
 
 def answer_rows(trace: Trace, layer: int) -> Tensor:
     """(H, T): each head's attention from where the answer is read, in one layer."""
-    rows = _read(trace, trace.cross or trace.attentions, layer)[:, : len(trace.x)]  # without a continuation
-    missing = len(trace.x) - rows.shape[1]  # tokens after the target's position were not read
+    rows = _read(trace, trace.cross or trace.attentions, layer)[
+        :, : trace.x.positions.atoms
+    ]  # without a continuation
+    missing = trace.x.positions.atoms - rows.shape[1]  # tokens after the target's position were not read
     return torch.nn.functional.pad(rows, (0, missing))
 
 
 def written_rows(trace: Trace, layer: int) -> Tensor:
     """(H, W): the same over what was written; in an encoder-decoder behind the start token."""
-    begin, count = 1 if trace.cross else len(trace.x), 0 if trace.written is None else len(trace.written)
+    begin, count = (
+        1 if trace.cross else trace.x.positions.atoms,
+        0 if trace.written is None else len(trace.written),
+    )
     return _read(trace, trace.decoder_attentions or trace.attentions, layer)[:, begin : begin + count]
 
 
@@ -53,7 +58,7 @@ def _answer(q: Question, layer: int, over_heads: Callable[[Tensor], Tensor]) -> 
     rows = torch.cat([answer_rows(trace, layer), written_rows(trace, layer)], 1)  # (H, T + W)
     return q.answer(
         over_heads(rows).numpy(),
-        over=q.x.atom,
+        over=POSITION,
         same_scale=not trace.cross,
         output=trace.output,
         notes=trace.notes,

@@ -68,7 +68,7 @@ def value_zeroing(q: Question) -> Attribution:
     trace = q.trace()
     layers, *other = (mixing(q, side, len(trace.attentions)) for side in q.target.sides)
     for more in other:
-        layers = [tree(*both, shared=len(q.x)) for both in zip(layers, more, strict=True)]
+        layers = [tree(*both, shared=q.x.positions.atoms) for both in zip(layers, more, strict=True)]
     readout = torch.tensor(trace.readout, dtype=torch.float64)
     scores = reduce(lambda above, below: above @ below, reversed(layers), readout)
-    return answer_of_trace(q, trace, scores[: len(q.x)], scores[written_columns(trace)])
+    return answer_of_trace(q, trace, scores[: q.x.positions.atoms], scores[written_columns(trace)])

@@ -61,7 +61,7 @@ def repeated(subject: MetricInput, rng: np.random.Generator, runs: int = RUNS) -
     errors = [again.stderr for again in results if again.stderr is not None]
     each = [subject.units.sums(error) for error in errors]
     return Repeats(
-        np.array([subject.units.sums(again.scores) for again in results]),
+        np.array([again.unit_scores(subject.units.name) for again in results]),
         np.array(each) if len(each) == runs else None,
     )
 

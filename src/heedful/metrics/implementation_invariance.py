@@ -86,7 +86,7 @@ def implementation_invariance(subject: MetricInput, rng: np.random.Generator) ->
     gaps = []
     for twin in twins(subject.model, item.x, item.target, int(rng.integers(2**31))).found:
         again = subject.again(twin.model, item.x, item.target, own_seed(subject))
-        gaps.append(float(np.linalg.norm(subject.units.sums(again.scores) - scores)))
+        gaps.append(float(np.linalg.norm(again.unit_scores(subject.units.name) - scores)))
     return float(np.mean(gaps) / np.linalg.norm(scores)) if gaps else float("nan")
 
 

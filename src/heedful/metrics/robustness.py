@@ -105,7 +105,7 @@ def explained_nearby(subject: MetricInput, shift: Tensor) -> tuple[Floats, float
     item = subject.item
     with nudged(subject.model, item.x, item.target, shift) as (moved, distance):
         again = subject.again(subject.model, moved, item.target, own_seed(subject))
-    return subject.units.sums(again.scores), distance
+    return again.unit_scores(subject.units.name), distance
 
 
 def own_seed(subject: MetricInput) -> int:

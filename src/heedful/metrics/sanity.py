@@ -112,7 +112,7 @@ def randomisation_curve(
         randomise(tensors, rng)
         if number in shown:
             again = subject.again(copy.model(), item.x, item.target, own_seed(subject))
-            curve.append(compared(name, subject.scores, subject.units.sums(again.scores)))
+            curve.append(compared(name, subject.scores, again.unit_scores(subject.units.name)))
         if mode == "independent":
             for tensor, old in zip(tensors, trained, strict=True):
                 tensor.data.copy_(old)
@@ -196,7 +196,7 @@ def label_randomisation(
     for text in texts if probes is None else probes:
         x = true.encode(text)
         target = true.target(x)
-        first, second = (x.units(unit).sums(ask(m, x, target, seed).scores) for m in (true, other))
+        first, second = (ask(m, x, target, seed).unit_scores(unit) for m in (true, other))
         stages.append(compared(text, first, second))
     return LabelTest(tuple(stages), (_accuracy(true, texts, labels), _accuracy(other, texts, shuffled)))
 

@@ -140,7 +140,7 @@ def _removed(
 ) -> list[Score]:
     """Metrics that remove, under one operator."""
     groups = items[0].x.units(unit)
-    vectors = [groups.sums(item.scores) for item in items]
+    vectors = [item.unit_scores(groups.name) for item in items]
     rng = control_rng(seed)
     vectors += random_scores(rng, len(groups), draws)
     vectors += searched
@@ -183,7 +183,7 @@ def ceilings(
         )
         for goal in goals
     ]
-    return [groups.sums(order.scores) for order in attributions]
+    return [order.unit_scores(groups.name) for order in attributions]
 
 
 def _run(

@@ -85,8 +85,13 @@ class TextInput(Input):
         start, end = self.word_spans[word]
         return self.text[start:end]
 
-    def units(self, name: str = "word") -> Units:
+    @property
+    def default_unit(self) -> str:
+        return "word"
+
+    def units(self, name: str = "") -> Units:
         """The tokens, words or sentences of the text. Special tokens are in no unit."""
+        name = name or self.default_unit
         if name not in UNITS:
             raise HeedfulError(f"unknown unit {name!r}", fix=f"Use one of: {', '.join(UNITS)}")
         if name not in self._partitions:

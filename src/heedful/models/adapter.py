@@ -131,7 +131,7 @@ class TokenModel(TokenReader):
         target: Target,
         keep: Masks,
         operator: str | None = None,
-        unit: str = "word",
+        unit: str = "",
         progress: Progress | None = None,
         cache: passes.RowCache | None = None,
     ) -> Floats:

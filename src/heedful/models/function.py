@@ -93,7 +93,7 @@ class FunctionModel(Model):
         return [(self.labels[i], float(scores[i])) for i in order]
 
     def rows(
-        self, x: Input, target: Target, keep: Masks, operator: str | None = None, unit: str = "word"
+        self, x: Input, target: Target, keep: Masks, operator: str | None = None, unit: str = ""
     ) -> list[InputRow]:
         x = text_of(x)
         keep, operator, groups = checked(x, keep, operator, unit, self.operators)
@@ -110,7 +110,7 @@ class FunctionModel(Model):
         target: Target,
         keep: Masks,
         operator: str | None = None,
-        unit: str = "word",
+        unit: str = "",
         progress: Progress | None = None,
         cache: passes.RowCache | None = None,
     ) -> Floats:
@@ -155,28 +155,26 @@ class FunctionModel(Model):
         return np.asarray(values)
 
     def _scores(self, texts: list[str]) -> Floats:
-        """(n, C) float64, checked: a function that returns nonsense is told so at once."""
-        result = self.function(texts)
-        try:
-            raw = np.asarray(result, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise HeedfulError(
-                f"{self.name} gave no numbers, but a {type(result).__name__}",
-                fix="Return one number, or one list of numbers, per text",
-            ) from None
-        scores = raw[:, None] if raw.ndim == 1 else raw
-        if scores.ndim != 2 or len(scores) != len(texts):
-            raise HeedfulError(
-                f"{self.name} gave scores of shape {raw.shape} for {len(texts)} texts",
-                fix="Return one number, or one list of numbers, per text",
-            )
-        if self._labels is not None and scores.shape[1] != len(self._labels):
-            raise HeedfulError(
-                f"{len(self._labels)} labels were given, but {self.name} gives {scores.shape[1]} scores"
-            )
-        if not np.isfinite(scores).all():
-            raise HeedfulError(f"{self.name} gave NaN or infinity", f"for a text like {texts[0][:60]!r}")
-        return scores
+        return checked_scores(self.function(texts), len(texts), self.name, self._labels, "text")
+
+
+def checked_scores(
+    result: Any, count: int, name: str, labels: Sequence[str] | None = None, what: str = "text"
+) -> Floats:
+    """What a function returned for `count` inputs, as (count, C) float64; nonsense is refused at once."""
+    each = f"Return one number, or one list of numbers, per {what}"
+    try:
+        raw = np.asarray(result, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise HeedfulError(f"{name} gave no numbers, but a {type(result).__name__}", fix=each) from None
+    scores = raw[:, None] if raw.ndim == 1 else raw
+    if scores.ndim != 2 or len(scores) != count:
+        raise HeedfulError(f"{name} gave scores of shape {raw.shape} for {count} {what}s", fix=each)
+    if labels is not None and scores.shape[1] != len(labels):
+        raise HeedfulError(f"{len(labels)} labels were given, but {name} gives {scores.shape[1]} scores")
+    if not np.isfinite(scores).all():
+        raise HeedfulError(f"{name} gave NaN or infinity")
+    return scores
 
 
 def _swaps(x: TextInput, groups: Sequence[Sequence[int]]) -> dict[int, str]:

@@ -15,8 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Model
 from heedful.models.adapter import TokenModel
 from heedful.models.hf import HFBackend
+from heedful.models.image_model import ImageModel
+from heedful.models.image_reader import reader_of
 
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 # suffix of config.architectures -> transformers' auto class: which head the weights were saved with
@@ -25,12 +28,15 @@ TASKS = {
     "ForCausalLM": "AutoModelForCausalLM",
     "LMHeadModel": "AutoModelForCausalLM",
     "ForConditionalGeneration": "AutoModelForSeq2SeqLM",
+    "ForImageClassification": "AutoModelForImageClassification",
+    "ForImageClassificationWithTeacher": "AutoModelForImageClassification",
 }
 TASK_NAMES = {
     "classification": "AutoModelForSequenceClassification",
     "causal-lm": "AutoModelForCausalLM",
     "encoder-decoder": "AutoModelForSeq2SeqLM",
     "encoder": "AutoModel",
+    "image-classification": "AutoModelForImageClassification",
 }
 
 
@@ -43,7 +49,7 @@ def load_pretrained(
     allow_pickle: bool = False,
     trust_remote_code: bool = False,
     local_only: bool = False,
-) -> TokenModel:
+) -> Model:
     """A local folder, or a hub id when no such folder exists."""
     folder = Path(source)
     if folder.is_dir():
@@ -71,6 +77,9 @@ def load_pretrained(
             source, config=config, use_safetensors=safe, output_loading_info=True, **options
         )
         refuse_missing(source, sorted(report["missing_keys"]), auto.__name__)
+        if auto.__name__ == "AutoModelForImageClassification":
+            reader = reader_of(load_image_processor(source, options))
+            return ImageModel(model.eval(), reader, name=name or str(source))
         tokenizer = tokenizer or load_tokenizer(source, options)
     model.eval()
     return TokenModel(HFBackend(model, tokenizer, name or str(source)), tokenizer)
@@ -134,6 +143,19 @@ def auto_class(config: Any, task: str | None) -> str:
     if type(config) in registered and registered[type(config)].__name__ in (config.architectures or ()):
         return "AutoModelForSequenceClassification"  # a classifier registered under a name of its own
     return "AutoModel"
+
+
+def load_image_processor(source: str | Path, options: dict[str, Any]) -> Any:
+    import transformers
+
+    try:
+        return transformers.AutoImageProcessor.from_pretrained(source, **options)
+    except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
+        raise HeedfulError(
+            f"{source} has no image processor that loads",
+            first_line(error),
+            "Save one beside the model with processor.save_pretrained(...), or pass (model, processor)",
+        ) from error
 
 
 def load_tokenizer(source: str | Path, options: dict[str, Any]) -> Any:

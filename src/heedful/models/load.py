@@ -21,6 +21,8 @@ def load(
     forward: Any = None,
     labels: Sequence[str] | None = None,
     task: str | None = None,
+    modality: str | None = None,
+    processor: Any = None,
     allow_pickle: bool = False,
     trust_remote_code: bool = False,
     local_only: bool = False,
@@ -33,7 +35,8 @@ def load(
     ----------
     source
         A zoo name such as "zoo:sentiment", a local folder, a hub id, a pair `(transformers model,
-        tokenizer)`, an `nn.Module` with `embed` and `forward` functions and a tokenizer, or a plain
+        tokenizer)` or `(image classifier, image processor)`, an `nn.Module` with `embed` and `forward`
+        functions and a tokenizer, or a plain
         function from a list of texts to scores.
     tokenizer
         The tokenizer of an `nn.Module`. You can also give a loaded model: then its tokenizer is used.
@@ -45,6 +48,11 @@ def load(
         Names of the outputs, if the source does not have them.
     task
         Kind of the model, such as "classifier" or "causal-lm", if it cannot be recognised.
+    modality
+        "image" for an `nn.Module` or a function that takes pictures. A function gets a list of arrays
+        (H, W, 3) with 8-bit colours.
+    processor
+        How pictures are read: an image processor of transformers, or `heedful.ImageReader(size, mean, std)`.
     allow_pickle
         Also read weights that are stored as pickle. Pickle files can run code, so use this option only for
         files you trust.
@@ -79,7 +87,12 @@ def load(
             str(source), options | {"trust_remote_code": trust_remote_code, "local_only": local_only}
         )
     if isinstance(source, tuple) and len(source) == 2:
-        source, tokenizer = source
+        if _reads_pictures(source[1]):
+            source, processor = source
+        else:
+            source, tokenizer = source
+    if not isinstance(source, Model) and _pictures(modality, processor):
+        return _of_pictures(source, processor, labels)
     if isinstance(tokenizer, Model):
         from heedful.models.adapter import token_model
 
@@ -138,6 +151,38 @@ def _one_layer(folder: Path) -> Model:
         window=module.config.context,
     )
     return TokenModel(backend, tokenizer)
+
+
+def _pictures(modality: str | None, processor: Any) -> bool:
+    if modality not in (None, "text", "image"):
+        raise HeedfulError(f"unknown modality {modality!r}", fix="Use text or image")
+    return modality == "image" or processor is not None
+
+
+def _reads_pictures(given: Any) -> bool:
+    """An image processor of transformers, or a reader of ours; a tokenizer is neither."""
+    from heedful.models.image_reader import ImageReader
+
+    return isinstance(given, ImageReader) or (
+        hasattr(given, "preprocess") and not hasattr(given, "vocab_size")
+    )
+
+
+def _of_pictures(source: Any, processor: Any, labels: Sequence[str] | None) -> Model:
+    from heedful.models.image_reader import ImageReader, reader_of
+
+    reader = processor if isinstance(processor, ImageReader) else None
+    if reader is None:
+        reader = ImageReader() if processor is None else reader_of(processor)
+    if _is_module(source):
+        from heedful.models.image_model import ImageModel
+
+        return ImageModel(source, reader, labels)
+    if callable(source):
+        from heedful.models.image_function import ImageFunction
+
+        return ImageFunction(source, reader, labels)
+    raise HeedfulError(f"cannot load a {type(source).__name__} that reads pictures")
 
 
 def _is_module(source: Any) -> bool:

@@ -165,7 +165,7 @@ class TokenReader(Model):
         return tuple(name for name in OPERATORS if name not in lacks)
 
     def rows(
-        self, x: Input, target: Target, keep: Masks, operator: str | None = None, unit: str = "word"
+        self, x: Input, target: Target, keep: Masks, operator: str | None = None, unit: str = ""
     ) -> list[InputRow]:
         """The model input of each row of `keep`."""
         x, written = text_of(x), self.written(target)

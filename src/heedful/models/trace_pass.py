@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from heedful.core.input import Input
 from heedful.core.target import Target
 from heedful.core.trace import Trace
-from heedful.modalities.text import TextInput
 from heedful.models.backend import AttentionOutput, TraceOutput
 
 MAPS = ("attentions", "cross", "decoder_attentions")
@@ -50,13 +50,13 @@ def until(out: TraceOutput, tokens: int, written: int) -> TraceOutput:
 
 
 def as_trace(
-    x: TextInput,
+    x: Input,
     target: Target,
     score: Tensor,
     out: TraceOutput,
     grads: TraceOutput,
     hidden: bool = False,
-    written: TextInput | None = None,
+    written: Input | None = None,
 ) -> Trace:
     """Batch dimension off, graph off. `written` is what the target says was written, as a text."""
     length = min(len(x), out.embeds.shape[1])  # the tokens of the text, without an appended continuation
@@ -79,7 +79,7 @@ def as_trace(
     )
 
 
-def _behind(out: TraceOutput, length: int, written: TextInput | None) -> Tensor | None:
+def _behind(out: TraceOutput, length: int, written: Input | None) -> Tensor | None:
     """(W, d): the part of what was written, behind a decoder's start token or a causal model's text."""
     if written is None or (out.cross and out.answer_embeds is None):
         return None

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from heedful.comparisons.result import Comparison, ranked_unit
 from heedful.core.attribution import Attribution, UnitScore
 from heedful.core.defaults import CONTROL
-from heedful.modalities.text import text_of
+from heedful.modalities.text import TextInput
 from heedful.stats.intervals import NORMAL_QUANTILE
 
 STYLES = {"+": "blue", "−": "dark_orange3", "": "magenta"}
@@ -112,7 +112,8 @@ def written_words(item: Attribution, unit: str) -> list[UnitScore]:
 
 def every_word(comparison: Comparison, col: ScoreColumn) -> list[tuple[UnitScore, bool]]:
     """(word, whether it was already written) of the text and of what was written, on one scale."""
-    prompt, offsets = comparison.settings.get("prompt_tokens"), text_of(comparison.x).offsets
+    prompt = comparison.settings.get("prompt_tokens")
+    offsets = comparison.x.offsets if isinstance(comparison.x, TextInput) else ()
     end = math.inf if prompt is None or prompt >= len(offsets) else offsets[prompt][0]
     results = [(word, word.start >= end) for word in col.words]
     return results + [(word, True) for word in written_words(col.item, ranked_unit(comparison))]

@@ -19,18 +19,22 @@ from heedful.core.document import (
     Node,
     Only,
     Paragraph,
+    PictureMap,
     Span,
     Tab,
     Tabs,
+    UnitMap,
     nodes,
 )
 from heedful.core.numbers import short
 from heedful.core.phrases import left_out
+from heedful.modalities.image import ImageInput
 from heedful.reports import comparison_parts as parts
 from heedful.reports import first_screen
-from heedful.reports.columns import columns
+from heedful.reports.columns import ScoreColumn, columns
 from heedful.reports.comparison_summary import after_written, explained_number, notes
 from heedful.reports.contradictions import REMOVED, first_contradictions
+from heedful.reports.picture_map import picture_effects, picture_map, png
 from heedful.reports.prediction import predictions
 from heedful.reports.tested_methods import none_passed, ordered, removal
 from heedful.reports.text_map import effect_map, plain_map, text_map
@@ -78,7 +82,7 @@ def first(comparison: Comparison, ask: str = "") -> tuple[Node, ...]:
     what to type where the explanation was made."""
     sentences = [first_screen.why(comparison), *first_contradictions(comparison)]
     sentences += [first_screen.little(comparison), first_screen.none_better(comparison)]
-    sentences.append(first_screen.better_than_random(comparison))
+    sentences += [first_screen.better_than_random(comparison), first_screen.better_control(comparison)]
     text_notes = [note for who, note in notes(comparison) if who == "text"]
     cut = {method: why for method, why in comparison.skipped.items() if INTERRUPTED in why}
     text_notes += [f"{method} not run: {why}." for method, why in cut.items()]
@@ -102,17 +106,30 @@ def shaded(comparison: Comparison) -> Choice:
         note = f"beat {one.beat} of {one.draws}" if one else "control" if method == CONTROL else ""
         col = cols[method]
         legend = Only("html", (Legend(col.item.signed, not col.item.signed),))
-        options.append(Tab(method, (text_map(col, str(comparison.x.raw)), legend), note))
+        options.append(Tab(method, (_map(col, comparison), legend), note))
     return Choice("Shaded by", tuple(options))
 
 
+def _map(col: ScoreColumn, comparison: Comparison) -> UnitMap | PictureMap:
+    """What was explained, shaded by one method."""
+    x = comparison.x
+    if isinstance(x, ImageInput):
+        return picture_map(col, x, ranked_unit(comparison))
+    return text_map(col, str(x.raw))
+
+
 def _without_method(comparison: Comparison) -> Tab:
-    """The text where no method may shade it."""
-    text, measured = str(comparison.x.raw), removal(comparison)
+    """What was explained, where no method may shade it."""
+    x, measured = comparison.x, removal(comparison)
     if measured is None:
-        return Tab("nothing", (plain_map(text),), "no method passed")
+        plain = PictureMap(png(x.pixels), (x.width, x.height), ()) if isinstance(x, ImageInput) else None
+        return Tab("nothing", (plain or plain_map(str(x.raw)),), "no method passed")
     how = REMOVED.get(measured.operator, "removing")
-    drawn = effect_map(measured, columns(comparison)[0].words, text)
+    drawn: UnitMap | PictureMap
+    if isinstance(x, ImageInput):
+        drawn = picture_effects(measured, x, ranked_unit(comparison))
+    else:
+        drawn = effect_map(measured, columns(comparison)[0].words, str(x.raw))
     note = f"by {how} each {ranked_unit(comparison)}"
     return Tab("measured effect", (drawn, Only("html", (Legend(signed=True, unsigned=False),))), note)
 

@@ -13,13 +13,21 @@ from collections.abc import Sequence
 
 from heedful.comparisons.result import Comparison, ranked_unit
 from heedful.comparisons.single_text import draws_needed, standings
+from heedful.core.defaults import CONTROLS
 from heedful.core.internals import Removal
 from heedful.core.phrases import listed
 from heedful.metrics import sensitivity_warning
 from heedful.reports.columns import ScoreColumn, columns
 from heedful.reports.comparison_summary import quote
 from heedful.reports.contradictions import REMOVED, STRONG, contradicts, effect_text
-from heedful.reports.tested_methods import largest_effect, none_passed, passed, removal, tested
+from heedful.reports.tested_methods import (
+    largest_effect,
+    none_passed,
+    passed,
+    passed_controls,
+    removal,
+    tested,
+)
 from heedful.reports.word_labels import numbered
 
 NAMED_WORDS = 3  # words in the sentence
@@ -138,7 +146,7 @@ def better_than_random(comparison: Comparison) -> str:
     if not methods or len(comparison.x.units(ranked_unit(comparison))) == 1:
         return ""
     draws, good = methods[0].draws, passed(comparison)
-    rest = [one for one in methods if one not in good]
+    rest = [one for one in methods if one not in good and one.method not in CONTROLS]
     if tested(methods) and not good:
         return f"Tested against {draws} random orders: {', '.join(one.method for one in rest)}."
     if tested(methods):
@@ -157,6 +165,16 @@ def better_than_random(comparison: Comparison) -> str:
     count = f"{len(methods)} methods" if len(methods) > 1 else "one method"
     lines.append(f"For a test of {count}, add {add}.")
     return " ".join(lines)
+
+
+def better_control(comparison: Comparison) -> str:
+    """A control that passes shows how little it takes to pass."""
+    names = [one.method for one in passed_controls(comparison)]
+    if not names:
+        return ""
+    them = "this control does" if len(names) == 1 else "these controls do"
+    also = f"Also better than random: {', '.join(names)}"
+    return f"{also}. But {them} not look at the model, so passing means little here."
 
 
 def typed(comparison: Comparison) -> bool:

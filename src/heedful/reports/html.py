@@ -12,6 +12,7 @@ sheet: they work without scripts.
 
 from __future__ import annotations
 
+import base64
 import math
 import secrets
 from collections.abc import Iterator, Sequence
@@ -222,6 +223,27 @@ class HtmlRenderer:
         if not node.label:
             return text
         return f'<div class="example"><span class="strength">{esc(node.label)}</span>{text}</div>'
+
+    @draw.register
+    def _(self, node: doc.PictureMap, size: int) -> str:
+        """The picture with its parts as rectangles over it; parts against the target are striped, too."""
+        width, height = node.size
+        data = base64.b64encode(node.png).decode()
+        drawn = [f'<image href="data:image/png;base64,{data}" width="{width}" height="{height}"/>']
+        for part in node.parts:
+            if not level(part.share):
+                continue
+            left, top, right, bottom = part.box
+            where = f'x="{left}" y="{top}" width="{right - left}" height="{bottom - top}"'
+            kind = hue(part.share, node.signed)
+            drawn.append(f'<rect class="{kind}" {where} fill-opacity="{0.75 * abs(part.share):.3f}">')
+            drawn.append(f"<title>{esc(part.tip)}</title></rect>")
+            if kind == "neg":  # a second cue beside the colour
+                line = f'x1="{left}" y1="{bottom}" x2="{right}" y2="{top}"'
+                drawn.append(f'<line class="against" {line} stroke-opacity="{abs(part.share):.3f}"/>')
+        title = f"<title>{esc(node.title)}</title>"
+        box = f'viewBox="0 0 {width} {height}"'
+        return f'<svg class="picture" {box} role="img">{title}{"".join(drawn)}</svg>'
 
     def piece(self, piece: doc.Piece, signed: bool) -> str:
         """One piece of a text."""

@@ -20,6 +20,7 @@ from rich.text import Text
 from heedful.core import document as doc
 from heedful.core.document import Document, Inline, Node
 from heedful.reports.charts.text import chart_lines
+from heedful.reports.half_blocks import half_blocks
 from heedful.reports.shading import COLOUR_NAMES, FAILED, HOLDS, TERMINAL_COLOURS, hue, level
 from heedful.reports.terminal_grid import TableGrid
 from heedful.reports.visible import visible
@@ -210,6 +211,10 @@ class TerminalRenderer:
         if not self.plain:
             marks = [f"{COLOUR_NAMES[kind]}: {means[kind]}" for kind in means if kind in hues]
         return ", ".join([*marks, by])
+
+    @draw.register
+    def _(self, node: doc.PictureMap) -> Iterator[RenderableType]:
+        yield from half_blocks(node, self.plain)
 
     @draw.register
     def _(self, node: doc.Legend) -> Iterator[RenderableType]:

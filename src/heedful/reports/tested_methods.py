@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from heedful.comparisons.result import Comparison
 from heedful.comparisons.single_text import ALPHA, MethodStanding, standings
-from heedful.core.defaults import CONTROL
+from heedful.core.defaults import CONTROLS
 from heedful.core.internals import Removal
 
 PREFERRED = ("occlusion", "lime", "integrated-gradients", "grad-x-input")  # where nothing was measured
@@ -26,8 +26,18 @@ def passed(comparison: Comparison) -> list[MethodStanding]:
     """Methods that are better than random orders on this text, as they are offered; where there are too few
     orders for a test, those that beat all of them."""
     methods, order = standings(comparison.evidence), ordered(comparison)
-    good = [one for one in methods if (one.p <= ALPHA if tested(methods) else one.beat == one.draws)]
+    good = [one for one in methods if _beats(one, methods) and one.method not in CONTROLS]
     return sorted(good, key=lambda one: order.index(one.method) if one.method in order else len(order))
+
+
+def _beats(one: MethodStanding, methods: Sequence[MethodStanding]) -> bool:
+    return one.p <= ALPHA if tested(methods) else one.beat == one.draws
+
+
+def passed_controls(comparison: Comparison) -> list[MethodStanding]:
+    """Controls that beat random orders although they do not look at the model."""
+    methods = standings(comparison.evidence)
+    return [one for one in methods if one.method in CONTROLS and _beats(one, methods)]
 
 
 def none_passed(comparison: Comparison) -> bool:
@@ -47,14 +57,14 @@ def ordered(comparison: Comparison) -> list[str]:
         place = PREFERRED.index(method) if method in PREFERRED else len(PREFERRED)
         cost = comparison[method].cost
         inputs = cost.forwards + cost.backwards
-        return method == CONTROL, method != use, -beat.get(method, -1), inputs if beat else place, place
+        return method in CONTROLS, method != use, -beat.get(method, -1), inputs if beat else place, place
 
     return sorted(comparison, key=key)
 
 
 def shown_first(comparison: Comparison, most: int) -> list[str]:
     """The methods whose numbers are shown at first: those that passed, or all where nothing was tested."""
-    order = [method for method in ordered(comparison) if method != CONTROL]
+    order = [method for method in ordered(comparison) if method not in CONTROLS]
     if standings(comparison.evidence):
         good = {recommended(comparison), *(one.method for one in passed(comparison))}
         order = [method for method in order if method in good]

@@ -233,8 +233,8 @@ def predicted(comparison: Comparison) -> list[responses.Prediction]:
 def words_of(x: Input) -> list[responses.TextPiece]:
     words = x.units("word")
     return [
-        responses.TextPiece(text=label, start=start, end=end)
-        for label, (start, end) in zip(words.labels, words.regions, strict=True)
+        responses.TextPiece(text=label, start=region[0], end=region[1])
+        for label, region in zip(words.labels, words.regions, strict=True)
     ]
 
 

@@ -1,0 +1,56 @@
+"""Two controls for maps of pictures: what a map looks like that knows the picture but not the model.
+
+    edges           strength of the edges (Sobel): many gradient maps are little more than this (Adebayo 2018)
+    smooth-random   random noise, blurred: smooth maps look plausible and beat rough ones without knowing more
+
+A map that is no better than these has not been shown to explain anything.
+Cost: one forward for the output. Needs: a picture.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import ndimage
+
+from heedful.core.attribution import Attribution
+from heedful.core.registry import explainer
+from heedful.engine.question import Question
+from heedful.modalities.image import image_of
+
+GREY = (0.299, 0.587, 0.114)  # how bright red, green and blue look
+SMOOTH_SHARE = 0.06  # of the smaller side: about half a cell of the default grid
+
+
+def edge_strength(pixels: np.ndarray) -> np.ndarray:
+    """(H, W) length of the Sobel gradient of the brightness."""
+    bright = pixels.astype(np.float64) @ np.array(GREY)
+    return np.asarray(np.hypot(ndimage.sobel(bright, 0), ndimage.sobel(bright, 1)))
+
+
+def _output(q: Question) -> float:
+    return float(q.values(np.ones((1, len(q.units)), dtype=bool))[0])
+
+
+@explainer("edges", needs={"picture", "values"}, cite="Sobel 1968; Adebayo et al. 2018", signed=False)
+def edges(q: Question) -> Attribution:
+    """Control: the edges of the picture. The model is not used.
+
+    Limitations: This is a control. A map that is not better than edges is not shown to explain the model.
+    """
+    x = image_of(q.x)
+    return q.answer(edge_strength(x.pixels).ravel(), over=x.atom, output=_output(q))
+
+
+@explainer(
+    "smooth-random", needs={"picture", "values"}, takes=("seed",), cite="Song et al. 2023", signed=False
+)
+def smooth_random(q: Question) -> Attribution:
+    """Control: random noise, blurred. The model is not used.
+
+    Limitations: This is a control. Smooth maps often do better than rough maps without any information.
+    """
+    x = image_of(q.x)
+    rng = np.random.default_rng(q.seed)
+    noise = rng.standard_normal((x.height, x.width))
+    smooth = ndimage.gaussian_filter(noise, SMOOTH_SHARE * min(x.height, x.width), mode="wrap")
+    return q.answer((smooth - smooth.min()).ravel(), over=x.atom, output=_output(q))

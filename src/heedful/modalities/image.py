@@ -1,0 +1,226 @@
+"""A picture as the model reads it: colours after resizing and cropping, and the units one can point at.
+
+    pixel        each pixel: where gradients live
+    patch        the model's own patches: where its attention lives
+    grid:N       N × N cells, row by row
+    superpixel   connected pieces of like colour (SLIC; needs scikit-image)
+    region       masks or boxes that the user gave; all that is in none of them is one more unit
+
+All of them are partitions of the pixels that the model sees, so scores can be pooled from one to another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from heedful.core.errors import HeedfulError
+from heedful.core.input import NEVER, Input, Rectangle, Units
+from heedful.modalities.image_files import Pixels
+
+Labels = npt.NDArray[np.intp]  # (H, W): the unit of each pixel
+UNITS = ("patch", "grid:N", "superpixel", "region", "pixel")
+CELLS = 8  # per side of the default grid
+MAX_CELLS = 64  # per side
+SUPERPIXELS = 50  # about
+PATCH_PIXELS = 256  # of a usual patch, 16 x 16
+
+
+@dataclass(frozen=True, eq=False)
+class ImageInput(Input):
+    """A picture as the model reads it.
+
+    Parameters
+    ----------
+    pixels
+        Colours after resizing and cropping, (H, W, 3), 8 bits.
+    grid
+        Rows and columns of the model's own patches. (0, 0) if it has none.
+    special
+        Positions in front of the patches in the model's sequence, such as the class token.
+    regions
+        Masks (H, W) by name, for the unit "region".
+    source
+        The file it came from, or "picture".
+    notes
+        Remarks, such as cropping.
+    """
+
+    modality: ClassVar[str] = "image"
+    atom: ClassVar[str] = "pixel"
+    scored_by_atom: ClassVar[bool] = False
+
+    pixels: Pixels
+    grid: tuple[int, int] = (0, 0)
+    special: int = 1
+    regions: tuple[tuple[str, npt.NDArray[np.bool_]], ...] = ()
+    source: str = "picture"
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return self.height * self.width
+
+    @property
+    def height(self) -> int:
+        return int(self.pixels.shape[0])
+
+    @property
+    def width(self) -> int:
+        return int(self.pixels.shape[1])
+
+    @property
+    def raw(self) -> Pixels:
+        """The picture as the model sees it."""
+        return self.pixels
+
+    @property
+    def default_unit(self) -> str:
+        """Cells of whole patches where the grid allows, of about eight by eight."""
+        rows, columns = self.grid
+        fit = next((n for n in range(CELLS, 3, -1) if rows and rows % n == 0 and columns % n == 0), CELLS)
+        small = min(self.height, self.width)
+        return "patch" if self.grid == (fit, fit) else f"grid:{min(fit, small)}"
+
+    def content(self) -> bytes:
+        shapes = f"{self.pixels.shape} {self.grid} {self.special}".encode()
+        masks = b"".join(name.encode() + b"\0" + np.packbits(mask).tobytes() for name, mask in self.regions)
+        return shapes + self.pixels.tobytes() + masks
+
+    @property
+    def read_length(self) -> int:
+        return max(1, len(self) // PATCH_PIXELS)
+
+    @property
+    def positions(self) -> Units:
+        """Where attention lives: the patches, behind the special positions."""
+        patches = self.units("patch")
+        owner = np.concatenate([np.full(self.special, NEVER), np.arange(len(patches))])
+        return Units(patches.name, patches.labels, patches.regions, owner)
+
+    def units(self, name: str = "") -> Units:
+        """The pixels, grouped."""
+        name = name or self.default_unit
+        if name not in self._partitions:
+            self._partitions[name] = _partition(self, name)
+        return self._partitions[name]
+
+    @cached_property
+    def _partitions(self) -> dict[str, Units]:
+        return {}  # filled as they are asked for
+
+
+def _partition(x: ImageInput, name: str) -> Units:
+    if name == "pixel":
+        count = len(x)
+        places = [divmod(atom, x.width) for atom in range(count)]
+        boxes = tuple(Rectangle(c, r, c + 1, r + 1) for r, c in places)
+        return Units(name, tuple(f"{c}, {r}" for r, c in places), boxes, np.arange(count))
+    if name == "patch":
+        if not all(x.grid):
+            raise HeedfulError("this model has no patches", fix="Use the unit grid:8 instead")
+        return _cells(x, *x.grid, name)
+    if name.startswith("grid:"):
+        return _cells(x, *(2 * (_cell_count(x, name),)), name)
+    if name == "superpixel":
+        return _pieces(name, _superpixels(x))
+    if name == "region":
+        return _given(x)
+    raise HeedfulError(f"unknown unit {name!r}", fix=f"Use one of: {', '.join(UNITS)}")
+
+
+def _cell_count(x: ImageInput, name: str) -> int:
+    text, most = name.removeprefix("grid:"), min(MAX_CELLS, x.height, x.width)
+    if not text.isdecimal() or not 1 <= int(text) <= most:
+        raise HeedfulError(f"unknown unit {name!r}", fix=f"Use grid:N with N from 1 to {most}")
+    return int(text)
+
+
+def _cells(x: ImageInput, rows: int, columns: int, name: str) -> Units:
+    """Cells of equal size, as far as pixels allow, row by row."""
+    down = np.arange(x.height) * rows // x.height
+    along = np.arange(x.width) * columns // x.width
+    labels = tuple(f"row {r + 1}, column {c + 1}" for r in range(rows) for c in range(columns))
+    tops, lefts = np.searchsorted(down, range(rows + 1)), np.searchsorted(along, range(columns + 1))
+    boxes = tuple(
+        Rectangle(int(lefts[c]), int(tops[r]), int(lefts[c + 1]), int(tops[r + 1]))
+        for r in range(rows)
+        for c in range(columns)
+    )
+    return Units(name, labels, boxes, (down[:, None] * columns + along).ravel())
+
+
+def _superpixels(x: ImageInput) -> Labels:
+    try:
+        from skimage.segmentation import slic
+    except ImportError:
+        raise HeedfulError(
+            "superpixels need scikit-image", "it is not installed", "pip install 'heedful[images]'"
+        ) from None
+    count = min(SUPERPIXELS, len(x))
+    return np.asarray(slic(x.pixels, n_segments=count, compactness=10, start_label=0), dtype=np.intp)
+
+
+def _pieces(name: str, labels: Labels) -> Units:
+    """Units of any shape; numbers are made consecutive, in reading order of their first pixel."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    rank = np.argsort(np.argsort(first))
+    owner = rank[inverse.ravel()]
+    boxes = tuple(_bounds(owner.reshape(labels.shape) == unit) for unit in range(len(first)))
+    return Units(name, tuple(f"piece {unit + 1}" for unit in range(len(first))), boxes, owner)
+
+
+def _given(x: ImageInput) -> Units:
+    if not x.regions:
+        raise HeedfulError(
+            "no regions were given", fix='Give them: {"picture": ..., "regions": {"dog": mask}}'
+        )
+    owner = np.full((x.height, x.width), len(x.regions))
+    for number, (_, mask) in reversed(list(enumerate(x.regions))):  # where two overlap, the first has it
+        owner[mask] = number
+    names = [name for name, _ in x.regions] + ["rest"]
+    kept = [number for number in range(len(names)) if (owner == number).any()]
+    new = np.full(len(names), NEVER)
+    new[kept] = range(len(kept))
+    boxes = tuple(_bounds(owner == number) for number in kept)
+    return Units("region", tuple(names[number] for number in kept), boxes, new[owner].ravel())
+
+
+def _bounds(mask: npt.NDArray[np.bool_]) -> Rectangle:
+    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    return Rectangle(int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
+
+
+def image_of(x: Input) -> ImageInput:
+    """The input as an `ImageInput`. An input that is no picture gives an error."""
+    if not isinstance(x, ImageInput):
+        raise HeedfulError(f"this model reads pictures, and the input is of the kind {x.modality!r}")
+    return x
+
+
+def read_regions(regions: Any, height: int, width: int) -> tuple[tuple[str, npt.NDArray[np.bool_]], ...]:
+    """Masks (H, W) or boxes (left, top, right, bottom) by name, in pixels of what the model sees."""
+    if not isinstance(regions, Mapping):
+        raise HeedfulError("regions are masks or boxes by name", fix='Give {"dog": mask} or {"dog": box}')
+    return tuple((str(name), _mask(name, given, height, width)) for name, given in regions.items())
+
+
+def _mask(name: Any, given: Any, height: int, width: int) -> npt.NDArray[np.bool_]:
+    array = np.asarray(given)
+    if array.shape == (height, width):
+        return array.astype(bool)
+    if array.shape == (4,):
+        left, top, right, bottom = (int(value) for value in array)
+        if 0 <= left < right <= width and 0 <= top < bottom <= height:
+            mask = np.zeros((height, width), dtype=bool)
+            mask[top:bottom, left:right] = True
+            return mask
+    raise HeedfulError(
+        f"the region {name!r} has the shape {array.shape}",
+        f"the model sees {width} × {height} pixels",
+        "Give a mask of this size, or a box (left, top, right, bottom) inside it",
+    )

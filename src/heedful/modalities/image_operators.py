@@ -1,0 +1,133 @@
+"""How a unit of a picture is removed: the colours that take its place.
+
+    mean      the mean colour of the picture
+    blur      the picture, blurred until no detail is left (Gaussian, sigma a tenth of its side)
+    noise     uniform random colours; several draws, whose values are averaged
+    inpaint   each removed pixel is the weighted mean of its eight neighbours, plus a little noise
+              (ROAD: one linear system; Rong et al. 2022)
+
+A removed unit never leaves the picture: its place stays, so the other units do not move. What is drawn is a
+function of the picture and the number of the draw, so that every method sees the same removal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import ndimage, sparse
+from scipy.sparse.linalg import splu
+
+from heedful.core.errors import HeedfulError
+from heedful.modalities.image import ImageInput
+
+Colours = npt.NDArray[np.float64]  # (H, W, 3), 0 to 1
+Gone = npt.NDArray[np.bool_]  # (H, W)
+
+BLUR_SHARE = 0.1  # of the smaller side
+NOISE_DRAWS = 4
+IMPUTED_NOISE = 0.01  # as in the paper, of the range of colours
+EDGE, CORNER = 1 / 6, 1 / 12  # weights of the neighbours, as in the paper
+
+
+@dataclass(frozen=True)
+class ImageOperator:
+    """A way to remove units of a picture."""
+
+    name: str
+    summary: str
+    fill: Callable[[ImageInput, Gone, np.random.Generator], Colours]
+    draws: int = 1
+    # whether what it fills in depends on which other pixels are gone; if not, it is computed once per picture
+    local: bool = False
+
+
+OPERATORS: dict[str, ImageOperator] = {}  # the first is the default
+
+
+def image_operator(
+    name: str, summary: str, *, draws: int = 1, local: bool = False
+) -> Callable[[Callable[..., Colours]], Callable[..., Colours]]:
+    """Register a way to remove units of a picture."""
+
+    def register(function: Callable[..., Colours]) -> Callable[..., Colours]:
+        OPERATORS[name] = ImageOperator(name, summary, function, draws, local)
+        return function
+
+    return register
+
+
+def colours(x: ImageInput) -> Colours:
+    return x.pixels / 255.0
+
+
+@image_operator("mean", "replaced by the mean colour of the picture")
+def mean(x: ImageInput, gone: Gone, rng: np.random.Generator) -> Colours:
+    return np.broadcast_to(colours(x).mean((0, 1)), x.pixels.shape)
+
+
+@image_operator("blur", "replaced by the blurred picture")
+def blur(x: ImageInput, gone: Gone, rng: np.random.Generator) -> Colours:
+    sigma = BLUR_SHARE * min(x.height, x.width)
+    return np.asarray(ndimage.gaussian_filter(colours(x), (sigma, sigma, 0), mode="nearest"))
+
+
+@image_operator("noise", "replaced by random colours", draws=NOISE_DRAWS)
+def noise(x: ImageInput, gone: Gone, rng: np.random.Generator) -> Colours:
+    return rng.random(x.pixels.shape)
+
+
+@image_operator("inpaint", "filled in from the pixels around it", local=True)
+def inpaint(x: ImageInput, gone: Gone, rng: np.random.Generator) -> Colours:
+    filled = imputed(colours(x), gone)
+    return np.clip(filled + IMPUTED_NOISE * rng.standard_normal(filled.shape) * gone[..., None], 0, 1)
+
+
+def imputed(picture: Colours, gone: Gone) -> Colours:
+    """x_p = sum_q w_pq x_q over the eight neighbours of each removed pixel; one sparse system for all three
+    channels. With nothing left there is nothing to fill from: the mean colour then."""
+    if gone.all():
+        return np.broadcast_to(picture.mean((0, 1)), picture.shape).copy()
+    if not gone.any():
+        return picture.copy()
+    height, width = gone.shape
+    number = np.full(gone.shape, -1)
+    places = np.argwhere(gone)  # (m, 2)
+    number[gone] = np.arange(len(places))
+    rows, columns, weights = [], [], []
+    known = np.zeros((len(places), picture.shape[2]))
+    total = np.zeros(len(places))
+    for down in (-1, 0, 1):
+        for along in (-1, 0, 1):
+            if not down and not along:
+                continue
+            weight = CORNER if down and along else EDGE
+            r, c = places[:, 0] + down, places[:, 1] + along
+            inside = (r >= 0) & (r < height) & (c >= 0) & (c < width)
+            at = np.flatnonzero(inside)
+            total[at] += weight
+            other = number[r[at], c[at]]
+            there = other < 0
+            known[at[there]] += weight * picture[r[at[there]], c[at[there]]]
+            rows.append(at[~there])
+            columns.append(other[~there])
+            weights.append(np.full(int((~there).sum()), -weight))
+    diagonal = np.arange(len(places))  # weights are renormalised at the border: the sum of those inside
+    data = np.concatenate([total, *weights])
+    places_of = (np.concatenate([diagonal, *rows]), np.concatenate([diagonal, *columns]))
+    system = sparse.csc_matrix((data, places_of), shape=(len(places), len(places)))
+    result = picture.copy()
+    result[gone] = splu(system).solve(known)
+    return result
+
+
+def checked_image_operator(name: str | None, offered: tuple[str, ...]) -> ImageOperator:
+    name = name or offered[0]
+    if name not in offered:
+        known = "this model does not offer it" if name in OPERATORS else "there is no such operator"
+        raise HeedfulError(
+            f"parts of a picture cannot be removed by {name!r}", known, f"Use one of: {', '.join(offered)}"
+        )
+    return OPERATORS[name]

@@ -1,0 +1,366 @@
+"""A network over pictures as a heedful model: any module that reads (B, 3, H, W). No list of classes: what it
+can do is probed on one picture.
+
+    embeds      the pixels as the network reads them (normalised), (H·W, 3): where gradients are taken
+    attentions  of vision transformers whose layers attend over all patches
+    values      pictures with units removed, in batches
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from math import isqrt
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from heedful.core.arrays import Floats
+from heedful.core.cost import Meter
+from heedful.core.defaults import DEFAULT_METHODS
+from heedful.core.errors import HeedfulError
+from heedful.core.input import Input
+from heedful.core.model import FeatureMap, Masks, Model
+from heedful.core.progress import Progress
+from heedful.core.target import Target
+from heedful.core.trace import Trace
+from heedful.modalities.image import ImageInput, image_of
+from heedful.modalities.image_operators import OPERATORS
+from heedful.models import passes, targets
+from heedful.models.backend import TraceOutput
+from heedful.models.contexts import eager_attention, first_broken_layer, untouched
+from heedful.models.feature_map import last_feature_map
+from heedful.models.guided_relu import GuidedRelu
+from heedful.models.hf_config import fingerprint
+from heedful.models.image_reader import ImageReader
+from heedful.models.image_rows import Composer, ImageRow, draws_of, image_rows
+from heedful.models.trace_pass import as_trace, gradients
+from heedful.models.value_zeroing import can_zero, value_maps
+
+BATCH_PIXELS = 1 << 21  # of all pictures that run together: fits a small machine
+MAX_ROWS = 64
+TRACE_SHARE = 4  # a pass with a graph takes so many times the memory
+FAILURES = (HeedfulError, AttributeError, IndexError, RuntimeError, TypeError, ValueError)
+
+
+class PictureModel(Model):
+    """What models of pictures share: reading them, and running them with units removed."""
+
+    kind = "classifier"
+    reader: ImageReader
+    default_methods: tuple[str, ...] = (*DEFAULT_METHODS, "gradcam", "edges")
+    baselines: tuple[str, ...] = ("mean", "black", "blur", "noise")
+    operators: tuple[str, ...] = tuple(OPERATORS)
+
+    def encode(self, raw: Any, long: str = "error") -> ImageInput:
+        return image_of(raw) if isinstance(raw, Input) else self.reader.read(raw)
+
+    def target(self, x: Input, spec: Any = None) -> Target:
+        if isinstance(spec, Target):
+            return spec
+        predicted = int(self.scores_of(image_of(x)).argmax())
+        return targets.for_classifier(spec, self.kind, self.labels, predicted)
+
+    def scores_of(self, x: ImageInput) -> Floats:
+        """(C,) of the picture as it is."""
+        return np.asarray(self.score_rows(Composer(x), [ImageRow()])[0])
+
+    def score_rows(self, compose: Composer, rows: Sequence[ImageRow]) -> Floats:
+        """(n, C)"""
+        raise NotImplementedError
+
+    @property
+    def rows_at_once(self) -> int:
+        height, width = self.reader.size or (512, 512)
+        return max(1, min(MAX_ROWS, BATCH_PIXELS // (height * width)))
+
+    def rows(
+        self, x: Input, target: Target, keep: Masks, operator: str | None = None, unit: str = ""
+    ) -> list[Any]:
+        return image_rows(image_of(x), keep, operator, unit, self.operators)
+
+    def values(
+        self,
+        x: Input,
+        target: Target,
+        keep: Masks,
+        operator: str | None = None,
+        unit: str = "",
+        progress: Progress | None = None,
+        cache: Any = None,
+    ) -> Floats:
+        """The mean over the draws of the operator."""
+        compose, rows = Composer(image_of(x)), self.rows(x, target, keep, operator, unit)
+
+        def run(chunk: list[Any]) -> Floats:
+            with self.meter.counted(unique=len(chunk), tokens=len(chunk) * len(x)):
+                scores: Any = self.score_rows(compose, chunk)
+                return np.asarray(target.score(scores), dtype=np.float64)
+
+        values, _ = passes.evaluate(rows, run, memory=cache, most=self.rows_at_once, progress=progress)
+        self.meter.forwards += len(rows)
+        return np.asarray(values.reshape(-1, draws_of(operator, self.operators)).mean(1))
+
+
+class ImageModel(PictureModel):
+    """A torch module over pictures."""
+
+    def __init__(
+        self, module: nn.Module, reader: ImageReader, labels: Sequence[str] | None = None, name: str = ""
+    ) -> None:
+        if reader.size is None:
+            raise HeedfulError(
+                "the size of the pictures is not known", fix="Give it: ImageReader(size=(224, 224))"
+            )
+        self._module, self.reader, self.size_read = module, reader, reader.size
+        self.name, self.meter = name or type(module).__name__, Meter()
+        self._takes = set(inspect.signature(module.forward).parameters)
+        count = len(self._probe_logits())
+        given = labels if labels is not None else _config_labels(module, count)
+        self._labels = tuple(given or (f"class {i}" for i in range(count)))
+        if len(self._labels) != count:
+            raise HeedfulError(
+                f"{len(self._labels)} labels were given, but {self.name} has {count} outputs",
+                fix="Give one label per output",
+            )
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self._labels
+
+    @property
+    def module(self) -> nn.Module:
+        return self._module
+
+    def encode(self, raw: Any, long: str = "error") -> ImageInput:
+        if isinstance(raw, Input):
+            return image_of(raw)
+        rows, columns, special = self.patches
+        return self.reader.read(raw, (rows, columns), special)
+
+    def predict(self, x: Input, k: int = 5, given: Sequence[int] = ()) -> list[tuple[str, float]]:
+        logits = torch.from_numpy(self.scores_of(image_of(x)))
+        top = logits.softmax(-1).topk(min(k, len(logits)))
+        pairs = zip(top.indices.tolist(), top.values.tolist(), strict=True)
+        return [(self.labels[index], value) for index, value in pairs]
+
+    def facts(self) -> dict[str, Any]:
+        parameters = list(self._module.parameters())
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "modality": "image",
+            "labels": list(self.labels),
+            "size": list(self.size_read),
+            "class": type(self._module).__name__,
+            "parameters": sum(p.numel() for p in parameters),
+            "dtype": str(parameters[0].dtype).removeprefix("torch.") if parameters else "none",
+            "fingerprint": fingerprint(self._module),
+        }
+
+    # --- passes ------------------------------------------------------------------------------------
+
+    def _call(self, pixels: Tensor, **more: Any) -> Any:
+        """What the module itself returns for (B, 3, H, W)."""
+        wanted = {key: value for key, value in more.items() if key in self._takes or "kwargs" in self._takes}
+        if "pixel_values" in self._takes:
+            return self._module(pixel_values=pixels, **wanted)
+        return self._module(pixels, **wanted)
+
+    def _logits(self, out: Any) -> Tensor:
+        logits = getattr(out, "logits", out)
+        if isinstance(logits, tuple | list):
+            logits = logits[0]
+        if not isinstance(logits, Tensor) or logits.ndim != 2:
+            shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+            raise HeedfulError(
+                f"{self.name} is no classifier of pictures",
+                f"for a batch of pictures it returned {shape}, not (pictures, classes)",
+            )
+        return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+
+    def _probe_logits(self) -> Tensor:
+        height, width = self.size_read
+        with untouched(self._module), torch.inference_mode():
+            return self._logits(self._call(self._ready(torch.full((1, height, width, 3), 0.5))))[0]
+
+    def _ready(self, seen: Tensor) -> Tensor:
+        """Colours (B, H, W, 3) as the module reads them, (B, 3, H, W)."""
+        first = next(self._module.parameters(), torch.zeros(1))
+        return self.reader.normalise(seen.to(first.device)).permute(0, 3, 1, 2).to(first.dtype)
+
+    def score_rows(self, compose: Composer, rows: Sequence[ImageRow]) -> Floats:
+        seen = torch.from_numpy(np.stack([compose(row) for row in rows]))
+        with untouched(self._module), torch.inference_mode():
+            logits = self._logits(self._call(self._ready(seen)))
+        self._refuse_nan(logits, seen)
+        return logits.double().cpu().numpy()
+
+    def _refuse_nan(self, logits: Tensor, seen: Tensor) -> None:
+        if not bool(logits.isnan().any()):
+            return
+        with untouched(self._module), torch.no_grad():
+            layer = first_broken_layer(self._module, lambda: self._call(self._ready(seen)))
+        raise HeedfulError(
+            f"{self.name} answers NaN for this picture",
+            f"the first layer whose output contains a NaN is {layer}" if layer else "",
+            "Check the weights, and the dtype: half precision overflows easily",
+        )
+
+    def _as_pixels(self, embeds: Tensor) -> Tensor:
+        """(n, H·W, 3) -> (n, 3, H, W)"""
+        height, width = self.size_read
+        return embeds.reshape(len(embeds), height, width, 3).permute(0, 3, 1, 2)
+
+    # --- gradients ---------------------------------------------------------------------------------
+
+    def lookup(self, x: Input, target: Target, replaced: Sequence[int] = (), by: str = "") -> Tensor:
+        """(H·W, 3) pixels as the module reads them, those in `replaced` by a baseline: black, or an operator
+        such as blur, mean or noise."""
+        x = image_of(x)
+        seen = Composer(x).whole.copy().reshape(-1, 3)
+        if len(replaced):
+            seen[list(replaced)] = self._baseline(x, by).reshape(-1, 3)[list(replaced)]
+        ready = self._ready(torch.from_numpy(seen).reshape(1, x.height, x.width, 3))
+        return ready[0].permute(1, 2, 0).reshape(-1, 3)
+
+    def _baseline(self, x: ImageInput, name: str) -> Any:
+        if name == "black":
+            return np.zeros_like(x.pixels, dtype=np.float32)
+        if name not in OPERATORS:
+            raise HeedfulError(f"unknown baseline {name!r}", fix=f"Use one of: black, {', '.join(OPERATORS)}")
+        whole = np.full(len(x.units()), True)
+        gone = image_rows(x, ~whole[None], name, "", tuple(OPERATORS))[0]
+        return Composer(x)(gone)
+
+    def trace(self, x: Input, target: Target, hidden: bool = False) -> Trace:
+        x = image_of(x)
+        with self.meter.counted(forwards=1, backwards=1, unique=1, tokens=len(x)):
+            embeds = self.lookup(x, target)[None].detach().clone().requires_grad_(True)
+            with torch.inference_mode(False), torch.enable_grad():
+                out = self._traced(embeds)
+                self._refuse_nan(out.logits, torch.from_numpy(Composer(x).whole)[None])
+                score = target.score(out.logits)[0]
+                grads = gradients(score, out)
+        return as_trace(x, target, score, out, grads, hidden)
+
+    def _traced(self, embeds: Tensor) -> TraceOutput:
+        """One pass with a graph from the pixels and the attention weights to the logits."""
+        with untouched(self._module), eager_attention(self._module) as before:
+            out = self._call(self._as_pixels(embeds), output_attentions=True, output_hidden_states=True)
+        states = getattr(out, "hidden_states", None) or ()
+        maps = tuple(getattr(out, "attentions", None) or ()) if self._global_attention(out) else ()
+        last = states[-1] if states and states[-1].ndim == 3 and maps else None
+        switched = before not in ("eager", "none") and bool(maps)
+        notes = (f"attention switched from {before} to eager for this pass",) if switched else ()
+        hidden = tuple(states) if maps else ()
+        return TraceOutput(self._logits(out), embeds, last, attentions=maps, hidden=hidden, notes=notes)
+
+    @staticmethod
+    def _global_attention(out: Any) -> bool:
+        """Every layer attends over the same positions; windows and pyramids do not."""
+        maps = getattr(out, "attentions", None) or ()
+        square = all(m is not None and m.ndim == 4 and m.shape[-1] == m.shape[-2] for m in maps)
+        return bool(maps) and square and len({m.shape for m in maps}) == 1
+
+    def gradients(self, x: Input, target: Target, embeds: Tensor) -> tuple[Tensor, Tensor]:
+        values, grads = [], []
+        chunk = max(1, self.rows_at_once // TRACE_SHARE)
+        for _, (value, grad) in passes.run_with_oom_retry(
+            torch.split(embeds, chunk), lambda part: self._graded(part, target)
+        ):
+            values.append(value)
+            grads.append(grad)
+        return torch.cat(values), torch.cat(grads)
+
+    def _graded(self, embeds: Tensor, target: Target) -> tuple[Tensor, Tensor]:
+        count = len(embeds)
+        spent = self.meter.counted(
+            forwards=count, backwards=count, unique=count, tokens=count * embeds.shape[1]
+        )
+        with spent, torch.inference_mode(False), torch.enable_grad(), untouched(self._module):
+            leaf = embeds.detach().clone().requires_grad_(True)
+            value = target.score(self._logits(self._call(self._as_pixels(leaf))))
+            (grad,) = torch.autograd.grad(value.sum(), leaf)
+        return value.detach().double(), grad
+
+    def feature_map(self, x: Input, target: Target) -> FeatureMap:
+        x = image_of(x)
+        with self.meter.counted(forwards=1, backwards=1, unique=1, tokens=len(x)):
+            found = last_feature_map(
+                self._module,
+                lambda pixels: target.score(self._logits(self._call(pixels)))[0],
+                self._as_pixels(self.lookup(x, target)[None]),
+                self.patches,
+            )
+        if found is None:
+            raise self._not_offered("feature-map")
+        return found
+
+    def value_maps(self, x: Input, target: Target, layers: int) -> list[Tensor]:
+        embeds = self.lookup(x, target)[None]
+        length = sum(self.patches[:1]) * self.patches[1] + self.patches[2]
+        with self.meter.counted(forwards=length + 1, unique=length + 1, tokens=len(x) * (length + 1)):
+            return value_maps(self._module, lambda: self._call(self._as_pixels(embeds)), layers)
+
+    # --- what it can do ----------------------------------------------------------------------------
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        return self._probed[0]
+
+    @property
+    def patches(self) -> tuple[int, int, int]:
+        """(rows, columns, special positions in front); zeros where it has no patches."""
+        return self._probed[1]
+
+    @cached_property
+    def _probed(self) -> tuple[frozenset[str], tuple[int, int, int]]:
+        height, width = self.size_read
+        found, none = {"values", "picture"}, (0, 0, 0)
+        grey = self._ready(torch.full((1, height, width, 3), 0.5)).permute(0, 2, 3, 1).reshape(1, -1, 3)
+        with torch.inference_mode(False), torch.enable_grad():
+            try:
+                embeds = grey.detach().clone().requires_grad_(True)
+                with GuidedRelu() as rule:  # counts ReLUs
+                    out = self._traced(embeds)
+                wrt = [embeds, *out.attentions]
+                grads = torch.autograd.grad(out.logits.float().sum(), wrt, allow_unused=True)
+            except FAILURES:
+                return frozenset(found), none
+        if grads[0] is not None:
+            found |= {"gradients", "relu"} if rule.calls else {"gradients"}
+        patches = None
+        if out.attentions and not all(grad is None for grad in grads[1:]):
+            patches = _patches(self._module, out.attentions[0].shape[-1], height, width)
+        score: Callable[[Tensor], Tensor] = lambda pixels: self._logits(self._call(pixels))[0, 0]  # noqa: E731
+        if last_feature_map(self._module, score, self._as_pixels(grey), patches or none) is not None:
+            found.add("feature-map")
+        if patches is None:
+            return frozenset(found), none
+        found.add("attentions")
+        run: Callable[[], Any] = lambda: self._call(self._as_pixels(grey))  # noqa: E731
+        if can_zero(self._module, run, len(out.attentions)):
+            found.add("value-maps")
+        return frozenset(found), patches
+
+
+def _patches(module: nn.Module, positions: int, height: int, width: int) -> tuple[int, int, int] | None:
+    """(rows, columns, special) of a sequence of so many positions: by the patch size that the config states,
+    else the square that leaves the fewest positions over."""
+    config = getattr(module, "config", None)
+    stated = getattr(getattr(config, "vision_config", config), "patch_size", None)
+    if isinstance(stated, int) and stated > 0:
+        rows, columns = height // stated, width // stated
+        special = positions - rows * columns
+        return (rows, columns, special) if 0 <= special <= 16 and rows else None
+    side = isqrt(positions)
+    return (side, side, positions - side * side) if side > 1 and positions - side * side <= 8 else None
+
+
+def _config_labels(module: nn.Module, count: int) -> tuple[str, ...] | None:
+    names = getattr(getattr(module, "config", None), "id2label", None)
+    return tuple(str(names.get(i, f"class {i}")) for i in range(count)) if isinstance(names, dict) else None

@@ -1,0 +1,121 @@
+"""How a picture becomes what a network reads: resized and cropped to colours a person sees, then normalised.
+
+    seen    (H, W, 3) 8-bit colours after resizing and cropping: what is explained, shown and cut into units
+    read    (seen / 255 - mean) / std, per channel: what the network reads
+
+An image processor of the transformers library is split into these two steps by switching off its rescaling
+and normalising. When it is loaded, one picture is used to check that both steps give what it gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from heedful.core.errors import HeedfulError
+from heedful.modalities.image import ImageInput, read_regions
+from heedful.modalities.image_files import Picture, Pixels, read_picture
+
+KEYS = {"picture", "regions"}
+MAX_SIDE = 1024  # of a picture for a function: every removal makes a copy of it
+TRIED_SIZE = (61, 83)  # of the picture that a processor is tried on: odd, and neither square
+
+
+@dataclass(frozen=True)
+class ImageReader:
+    """How pictures are resized and normalised for a network.
+
+    Parameters
+    ----------
+    size
+        Height and width that the network reads. If `None`, pictures keep their size, up to 1,024 pixels per
+        side.
+    mean
+        Subtracted from the colours (red, green, blue), which go from 0 to 1.
+    std
+        The colours are divided by it after that.
+    processor
+        An image processor of transformers that resizes and crops. If `None`, a picture is resized as a whole.
+    """
+
+    size: tuple[int, int] | None = None  # height, width
+    mean: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    std: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    processor: Any = None
+
+    def normalise(self, seen: Tensor) -> Tensor:
+        """Colours from 0 to 1 (..., 3) as the network reads them."""
+        return (seen - seen.new_tensor(self.mean)) / seen.new_tensor(self.std)
+
+    def read(self, raw: Any, grid: tuple[int, int] = (0, 0), special: int = 0) -> ImageInput:
+        """A picture, or {"picture": ..., "regions": {name: mask or box}}."""
+        regions: Any = {}
+        if isinstance(raw, Mapping):
+            if unknown := set(raw) - KEYS:
+                raise HeedfulError(f"unknown keys: {', '.join(map(str, sorted(unknown)))}")
+            regions, raw = raw.get("regions", {}), raw.get("picture")
+        picture = read_picture(raw)
+        pixels, notes = self._seen(picture)
+        masks = read_regions(regions, *pixels.shape[:2])
+        return ImageInput(pixels, grid, special, masks, picture.source, (*picture.notes, *notes))
+
+    def _seen(self, picture: Picture) -> tuple[Pixels, tuple[str, ...]]:
+        height, width = picture.pixels.shape[:2]
+        if self.processor is not None:
+            pixels = processed(self.processor, picture.pixels)
+        else:
+            share = min(1.0, MAX_SIDE / max(height, width))
+            size = self.size or (max(1, round(height * share)), max(1, round(width * share)))
+            pixels = picture.pixels if (height, width) == size else resized(picture.pixels, size)
+        note = f"resized from {width} × {height} to {pixels.shape[1]} × {pixels.shape[0]} pixels"
+        changed = pixels.shape != picture.pixels.shape
+        return pixels, (note,) if changed else ()
+
+
+def resized(pixels: Pixels, size: tuple[int, int]) -> Pixels:
+    """By Pillow, bilinear: anti-aliased, as image processors do."""
+    from PIL import Image
+
+    made = Image.fromarray(pixels).resize((size[1], size[0]), Image.Resampling.BILINEAR)
+    return np.asarray(made).copy()
+
+
+def processed(processor: Any, pixels: Pixels) -> Pixels:
+    """What a processor leaves to see: resized and cropped, neither rescaled nor normalised."""
+    out = processor(images=pixels, do_rescale=False, do_normalize=False, return_tensors="np")
+    seen = np.asarray(out["pixel_values"])[0]
+    seen = seen.transpose(1, 2, 0) if seen.shape[0] in (1, 3) else seen
+    return np.asarray(np.clip(np.round(seen), 0, 255), dtype=np.uint8)
+
+
+def reader_of(processor: Any) -> ImageReader:
+    """The two halves of a processor of transformers, tried together."""
+    mean, std = _three(processor, "image_mean", 0.0), _three(processor, "image_std", 1.0)
+    if not getattr(processor, "do_normalize", False):
+        mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (*TRIED_SIZE, 3)).astype(np.uint8)
+    seen = processed(processor, pixels)
+    reader = ImageReader((seen.shape[0], seen.shape[1]), mean, std, processor)
+    expected = np.asarray(processor(images=pixels, return_tensors="np")["pixel_values"])[0]
+    read = reader.normalise(torch.from_numpy(seen / np.float32(255))).permute(2, 0, 1).numpy()
+    # 8-bit colours are exact in both; resampling in floats may differ by one step of 255
+    close = 1.5 / 255 / min(std)
+    if expected.shape != read.shape or not np.allclose(expected, read, atol=close):
+        raise HeedfulError(
+            f"{type(processor).__name__} does more than resize, crop, rescale and normalise",
+            fix="Pass the module alone with image_size, image_mean and image_std",
+        )
+    return reader
+
+
+def _three(processor: Any, name: str, default: float) -> tuple[float, float, float]:
+    given = getattr(processor, name, None)
+    values: Sequence[float] = [default] if given is None else [given] if isinstance(given, float) else given
+    three = [float(value) for value in values] * (3 if len(values) == 1 else 1)
+    return three[0], three[1], three[2]

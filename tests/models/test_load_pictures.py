@@ -1,0 +1,78 @@
+"""`heedful.load` of models that read pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from torch import nn
+from transformers import ResNetConfig, ResNetForImageClassification, ViTImageProcessorPil
+
+import heedful
+from heedful.core.errors import HeedfulError
+from heedful.models.image_reader import ImageReader
+
+SIZE = {"height": 24, "width": 24}
+
+
+def network() -> Any:
+    config = ResNetConfig(
+        embedding_size=4,
+        hidden_sizes=[4, 8],
+        depths=[1, 1],
+        layer_type="basic",
+        id2label={0: "cat", 1: "dog"},
+        label2id={"cat": 0, "dog": 1},
+    )
+    return ResNetForImageClassification(config).eval()
+
+
+def picture() -> Any:
+    return np.random.default_rng(0).integers(0, 256, (30, 40, 3)).astype(np.uint8)
+
+
+def test_a_pair_of_model_and_processor_and_a_folder_are_the_same(tmp_path: Path) -> None:
+    module, processor = network(), ViTImageProcessorPil(size=SIZE)
+    module.save_pretrained(tmp_path)
+    processor.save_pretrained(tmp_path)
+    pair, folder = heedful.load((module, processor)), heedful.load(tmp_path)
+    assert pair.labels == folder.labels == ("cat", "dog")
+    assert pair.predict(pair.encode(picture())) == folder.predict(folder.encode(picture()))
+    assert folder.facts()["modality"] == "image"
+
+
+def test_a_folder_without_a_processor_says_what_to_do(tmp_path: Path) -> None:
+    network().save_pretrained(tmp_path)
+    with pytest.raises(HeedfulError, match="image processor"):
+        heedful.load(tmp_path)
+
+
+def test_a_module_needs_the_size_of_its_pictures() -> None:
+    module = nn.Sequential(nn.Conv2d(3, 2, 5), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    with pytest.raises(HeedfulError, match="size of the pictures"):
+        heedful.load(module, modality="image")
+    model = heedful.load(module, processor=ImageReader((16, 16)), labels=["a", "b"])
+    assert model.labels == ("a", "b")
+
+
+def test_a_function_gets_eight_bit_pictures_of_their_own_size() -> None:
+    seen = []
+
+    def brightness(pictures: list[Any]) -> list[float]:
+        seen.extend(pictures)
+        return [float(p.mean()) for p in pictures]
+
+    model = heedful.load(brightness, modality="image")
+    x = model.encode(picture())
+    target = model.target(x)
+    value = model.values(x, target, np.zeros((1, len(x.units())), bool), "mean")
+    assert {p.dtype.name for p in seen} == {"uint8"}
+    assert {p.shape for p in seen} == {(32, 32, 3), (30, 40, 3)}  # a grey square, to count the scores
+    assert value[0] == pytest.approx(picture().mean(), abs=0.5)  # rounded to 8 bits
+
+
+def test_an_unknown_modality_is_refused() -> None:
+    with pytest.raises(HeedfulError, match="unknown modality"):
+        heedful.load(lambda x: x, modality="sound")
