@@ -52,7 +52,8 @@ def load(
         "image" for an `nn.Module` or a function that takes pictures. A function gets a list of arrays
         (H, W, 3) with 8-bit colours.
     processor
-        How pictures are read: an image processor of transformers, or `heedful.ImageReader(size, mean, std)`.
+        How pictures are read: an image processor of the transformers library, or
+        `heedful.models.image_reader.ImageReader(size, mean, std)`.
     allow_pickle
         Also read weights that are stored as pickle. Pickle files can run code, so use this option only for
         files you trust.
