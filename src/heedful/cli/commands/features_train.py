@@ -36,7 +36,7 @@ Steps = Annotated[
     int | None,
     o.option(min=1, help="Training steps. Default: until all data are used four times, but at least 4,000."),
 ]
-BATCH = "Activations per step. Default: 1,024. With more than a million activations, it is 4,096."
+BATCH = "Activations per step. Default: 1,024, or 4,096 if there are more than a million activations."
 Batch = Annotated[int | None, o.option(min=1, help=BATCH)]
 ACTIVE = "For topk, batchtopk, matryoshka: active features per token. Default: a short pilot run chooses it."
 K = Annotated[int | None, o.option("--k", min=1, help=ACTIVE)]

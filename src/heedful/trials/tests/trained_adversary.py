@@ -323,7 +323,7 @@ def _chart(result: TrainedAdversary) -> Scatter:
 
 @trial_test(
     "trained adversary",
-    title="Can a model be trained to the same outputs with other attention?",
+    title="Can another model learn the same outputs but use different attention?",
     needs={"attentions", "edits", "training texts"},
     cite="Wiegreffe & Pinter 2019",
     order=7,
