@@ -94,7 +94,7 @@ def harvest(
     heedful features harvest reviews.csv -m zoo:sentiment --site embed --out a/
     heedful features harvest a.parquet --site blocks.2.resid --engine ray --out a/
 
-    Each number takes 4 bytes. For a model with 384 dimensions, a million tokens take about 1.5 GB.
+    Each stored number takes 4 bytes. For a model with 384 dimensions, a million tokens take about 1.5 GB.
     """
     silence_libraries()
     import heedful
