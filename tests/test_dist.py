@@ -29,7 +29,9 @@ from packaging.requirements import Requirement
 import heedful
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = {  # extra -> what it lets you import
+IMPORTED_AS = {"pillow": "PIL", "scikit-image": "skimage"}  # the others are imported by their own names
+EXTRAS = {
+    "images": ("PIL", "skimage"),  # extra -> what it lets you import
     "frames": ("pandas",),
     "plots": ("matplotlib",),
     "ray": ("ray", "ray.data"),
@@ -232,7 +234,8 @@ def test_extras_are_those_described_here() -> None:
     together = next(each for each in declared["dev"] if each.startswith("heedful["))
     assert set(re.findall(r"\w+", together.split("[")[1])) == set(EXTRAS)
     for extra, modules in EXTRAS.items():
-        assert {Requirement(each).name for each in declared[extra]} == {m.split(".")[0] for m in modules}
+        names = {Requirement(each).name for each in declared[extra]}
+        assert {IMPORTED_AS.get(name, name) for name in names} == {m.split(".")[0] for m in modules}
         for module in modules:
             assert util.find_spec(module) is not None
 

@@ -150,7 +150,7 @@ def checked(
     if written is not None and masks.ndim == 2 and masks.shape[1] > len(units):
         units = units.followed_by(written.units(unit))
     if masks.ndim != 2 or masks.shape[1] != len(units):
-        raise HeedfulError(f"keep has shape {masks.shape}, but the text has {len(units)} {unit}s")
+        raise HeedfulError(f"keep has shape {masks.shape}, but the text has {len(units)} {units.name}s")
     operator = checked_operator(operator, offered)
     if not masks.all():  # the text as it is shows no operator
         record(operator)

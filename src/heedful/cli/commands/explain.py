@@ -56,8 +56,8 @@ def explain(
 
     The command compares each method with random orders of the words. It removes words, beginning with the
     words that the method scores highest. The output should then change more than with a random order. If a
-    method is no better than `random`, do not trust the method. One text is not enough to rank methods.
-    heedful audit ranks methods on many texts.
+    method is no better than `random`, do not trust the method. One text is not enough to rank methods: use
+    the command audit for many texts.
 
     With a short sentence and a small model, the command takes a few seconds. A longer run prints its cost
     first. If you press Ctrl-C, the command shows (and saves) the finished methods.
