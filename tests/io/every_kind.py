@@ -56,21 +56,23 @@ RESULTS: dict[str, Callable[[], Any]] = {  # kind -> its result, of those that a
 
 
 def _audit(folder: Path) -> None:
-    """With two shards whose tables are empty."""
-    import hashlib
+    """A real one, in two shards: its numbers must be those of its shards."""
+    import heedful
 
-    from heedful.audits import schemas
-    from heedful.audits.audit_run import AuditRun
-    from heedful.io.json_codec import json_bytes
+    def score(texts: list[str]) -> Any:
+        return [[float(text.count("a")), float(text.count("b"))] for text in texts]
 
-    run, result = AuditRun(folder), every.audit()
-    tables = {f"{name}.parquet": schemas.to_parquet(name, []) for name in schemas.KINDS}
-    files = {name: hashlib.sha256(content).hexdigest() for name, content in tables.items()}
-    with run.opened(result.made, "an audit"):
-        for number in range(2):
-            facts = {"shard": number, "first": number, "rows": 1, "weighed": 1, "copies": 0, "source": ""}
-            run.put(number, {**tables, "shard.json": json_bytes({**facts, "files": files})})
-        run.finish(result, run.listed())
+    score.__name__ = every.EVIL
+    texts = [f"a b {word} {every.EVIL}" for word in ("one a", "two b", "three a a")]
+    heedful.audit(
+        heedful.load(score, labels=["a", every.EVIL]),
+        texts,
+        methods=["occlusion"],
+        metrics=["comprehensiveness"],
+        operators=["delete"],
+        shard=2,
+        out=folder,
+    )
 
 
 def _activations(folder: Path) -> None:

@@ -63,7 +63,7 @@ def _mistake(
 ) -> Mistake:
     scored = bool(method and units) and units[0]["method"] == method
     scores = [float(one["score"]) if scored else 0.0 for one in units]
-    entry = registry.explainers().get(method)
+    signed = registry.is_signed(method)
     start = _window([abs(score) for score in scores])
     end = start + MAX_WORDS
     return Mistake(
@@ -73,7 +73,7 @@ def _mistake(
         method=method if scored else "",
         words=tuple(_words(units)[start:end]),
         scores=tuple(scores[start:end]),
-        signed=entry.signed if entry else any(score < 0 for score in scores),
+        signed=any(score < 0 for score in scores) if signed is None else signed,
         cut=(start > 0, end < len(units)),
     )
 

@@ -2,8 +2,9 @@
 
 Shards are read one at a time, once for every metric and operator and once for the verdict, which needs the
 values of its metrics and of all random orders together: 8 bytes each.
-A finished folder opens without torch or the model. The numbers come from result.json; the shards are compared
-with their checksums, and a folder with a damaged shard is refused.
+A finished folder opens without torch or the model. The shards are compared with their checksums, and a folder
+with a damaged shard is refused. The numbers of result.json are computed again from the shards, and a folder
+whose numbers are others is refused. Above RECOMPUTED texts, `Audit.check` and `heedful report` do this.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from heedful.audits.audit_run import AuditRun, check_every_shard
 from heedful.audits.mistakes import Mistake, mistakes_of
 from heedful.audits.schemas import from_parquet
+from heedful.core import registry
 from heedful.core.advice import Advice
 from heedful.core.errors import HeedfulError
 from heedful.core.evidence import Evidence
@@ -26,7 +28,8 @@ from heedful.core.result import StoredResult
 from heedful.core.result_kinds import result_kind
 from heedful.io.csv_text import csv_text
 from heedful.io.json_codec import from_jsonable, to_jsonable
-from heedful.io.run_folder import OpenRun
+from heedful.io.run_folder import OpenRun, damaged, refusing_damage
+from heedful.io.sharded_run import alike
 from heedful.metrics.random_orders import Pools, joined
 from heedful.metrics.score import Score
 from heedful.metrics.summary import pools_of, summarise
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 MAX_ERRORS = 100  # errors in the result; the shards have them all
+RECOMPUTED = 2000  # texts of an audit whose numbers are computed again when it is opened: 10 ms each
 MAX_UNKNOWN_LABELS = 3  # labels in the result that name none of the model's; the shards have them all
 COPIED_FIELDS = (  # fields of an Audit that its document has as they are
     "rows",
@@ -96,6 +100,9 @@ class Audit(StoredResult):
         For each metric: whether "high" or "low" values are good.
     made
         How the run was made: settings, model, source, versions.
+    verified
+        Whether the numbers were computed from the shards, here and now. If False, they are those that the
+        file states.
 
     Examples
     --------
@@ -127,6 +134,7 @@ class Audit(StoredResult):
     silent: Sequence[str] = ()  # metrics that were asked for and had no value on any text
     better: Mapping[str, str] = field(default_factory=dict)  # metric -> "high" or "low"
     made: Mapping[str, Any] = field(default_factory=dict)  # settings, model, source, versions
+    verified: bool = True
 
     @property
     def command(self) -> str | None:
@@ -212,9 +220,24 @@ class Audit(StoredResult):
     @classmethod
     def from_stored(cls, data: dict[str, Any], run: OpenRun) -> Audit:
         """Make an audit from the data of `stored` and the files of the run folder."""
-        if {"made", "shards"} & run.manifest.keys():  # written shard by shard, not by `save`
+        sharded = bool({"made", "shards"} & run.manifest.keys())  # not by `save`
+        if sharded:
             check_every_shard(run)
-        return from_jsonable(cls, {**data, "folder": run.folder})
+        stated = from_jsonable(cls, {**data, "folder": run.folder, "verified": False})
+        return stated.check() if sharded and stated.texts <= RECOMPUTED else stated
+
+    def check(self) -> Audit:
+        """Compute the numbers again from the shards of the run folder.
+
+        A folder whose numbers are not those of its shards gives an error. So does an audit without shards.
+        """
+        if self.folder is None or not (self.folder / "shards").is_dir():
+            raise HeedfulError("this audit has no shards", "so its numbers cannot be computed again")
+        with refusing_damage(self.folder / "shards"):
+            again = collect(AuditRun(self.folder))
+        if not alike(self.stored(), again.stored()):
+            raise damaged(self.folder, "the numbers of its result are not those of its shards")
+        return again
 
 
 def collect(run: AuditRun) -> Audit:
@@ -248,10 +271,8 @@ def collect(run: AuditRun) -> Audit:
         requested = ", ".join(made["settings"]["metrics"])
         raise HeedfulError("no metric had a value on any text", f"the metrics were: {requested}")
     cost = {name: counts[name] for name in ("asked", "run", "naive")}
-    from heedful.core import registry
-
     table = _table(run, list(pairs), made["settings"])
-    better = {metric: registry.get_metric(metric).better for metric, _ in pairs}
+    better = {metric: registry.better_and_family(metric)[0] for metric, _ in pairs}
     valued = {e.metric for e in table if not math.isnan(e.value)}
     silent = [metric for metric in made["settings"]["metrics"] if metric not in valued]
     verdict = verdict_of(run, made["settings"])
@@ -304,7 +325,7 @@ def scores_of(run: AuditRun, number: int, metric: str = "", operator: str = "") 
 
 
 def verdict_of(run: AuditRun, settings: Mapping[str, Any]) -> Verdict:
-    """From the shards alone: it can be worked out again."""
+    """From the shards alone: it can be computed again."""
     texts = VerdictInputs(settings)
     for number in run.numbers():
         texts.add(run, number)

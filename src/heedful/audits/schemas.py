@@ -73,6 +73,11 @@ KINDS = {  # column -> kind
     "errors": {"row": "int64", "method": "string", "reason": "string"},
 }
 
+KINDS_OF = {column: kind for table in KINDS.values() for column, kind in table.items()}
+BATCH_ROWS = 8192
+MAX_TABLE_BYTES = 512 << 20  # of one table of one shard, in memory
+MAX_STRING_BYTES = 1 << 20
+
 
 def to_parquet(name: str, rows: Sequence[tuple[Any, ...]]) -> bytes:
     """One table's file."""
@@ -92,13 +97,51 @@ def to_parquet(name: str, rows: Sequence[tuple[Any, ...]]) -> bytes:
 def from_parquet(
     content: bytes, columns: Iterable[str] | None = None, only: dict[str, Any] | None = None
 ) -> Any:
-    """A pyarrow table; `only` keeps the rows with these values."""
+    """A pyarrow table; `only` keeps the rows with these values.
+
+    The file may be a stranger's, and a few kilobytes of Parquet can hold gigabytes: strings stay in their
+    dictionaries, batches are counted as they come, and a table beyond the limits is refused (ValueError).
+    """
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    filters = [(column, "==", value) for column, value in (only or {}).items()] or None
-    return pq.read_table(
-        BytesIO(content), columns=None if columns is None else list(columns), filters=filters
-    )
+    wanted = None if columns is None else list(dict.fromkeys([*columns, *(only or {})]))
+    batches, size = [], 0
+    try:
+        there = pq.read_schema(BytesIO(content)).names
+        strings = [name for name in there if KINDS_OF.get(name) == "string"]
+        source = pq.ParquetFile(BytesIO(content), read_dictionary=strings)
+        for batch in source.iter_batches(BATCH_ROWS, columns=wanted):
+            size += _checked_size(batch)
+            if size > MAX_TABLE_BYTES:
+                raise ValueError(f"a table has over {MAX_TABLE_BYTES >> 20} MB")
+            batches.append(batch)
+        table = pa.Table.from_batches(batches, source.schema_arrow if wanted is None else None)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"a table is not Parquet as an audit writes it: {error}") from None
+    return _only(table, only or {})
+
+
+def _checked_size(batch: Any) -> int:
+    """Bytes of a batch in memory; a dictionary with a huge string would grow with every row that names it."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        values = column.dictionary if pa.types.is_dictionary(column.type) else column
+        textual = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
+        longest = pc.max(pc.binary_length(values)).as_py() if textual and len(values) else 0
+        if (longest or 0) > MAX_STRING_BYTES:
+            raise ValueError(f"the column {name} has a text of over {MAX_STRING_BYTES >> 10} KB")
+    return int(batch.nbytes)
+
+
+def _only(table: Any, values: dict[str, Any]) -> Any:
+    import pyarrow.compute as pc
+
+    for column, value in values.items():
+        table = table.filter(pc.equal(table[column].cast(KINDS_OF[column]), value))
+    return table
 
 
 def _safe(value: Any) -> Any:

@@ -56,6 +56,12 @@ def declarations(package: str, decorator: str, below: bool = False) -> Iterator[
                     yield Declaration(ast.literal_eval(mark.args[0]), module, facts)
 
 
+@cache
+def declared_facts(package: str, decorator: str) -> dict[str, dict[str, Any]]:
+    """Name -> the literal keyword arguments of its decorator, without importing anything."""
+    return {each.name: each.facts for each in declarations(package, decorator)}
+
+
 def _literal(word: ast.keyword) -> bool:
     plain = (ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.UnaryOp, ast.Load, ast.USub)
     return word.arg is not None and all(isinstance(node, plain) for node in ast.walk(word.value))

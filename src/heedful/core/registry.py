@@ -23,7 +23,7 @@ from pkgutil import iter_modules
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from heedful.core.attribution import Attribution
-from heedful.core.declarations import import_plugins
+from heedful.core.declarations import declared_facts, import_plugins
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Input
 from heedful.core.model import Model
@@ -338,6 +338,22 @@ def metrics() -> dict[str, Metric]:
 
 def get_metric(name: str) -> Metric:
     return _found(name, metrics(), "metric")
+
+
+def better_and_family(metric: str) -> tuple[str, str]:
+    """Direction and family of a metric. A stored audit opens with these, so nothing is imported for ours."""
+    if metric not in _metrics and (facts := declared_facts("heedful.metrics", "metric").get(metric)):
+        return facts["better"], facts.get("family", "")
+    entry = _metrics.get(metric) or get_metric(metric)
+    return entry.better, entry.family
+
+
+def is_signed(method: str) -> bool | None:
+    """Whether the scores of a method have a sign, likewise; None where there is no such method."""
+    if method not in _explainers and (facts := declared_facts("heedful.explainers", "explainer").get(method)):
+        return bool(facts.get("signed", True))
+    entry = _explainers.get(method) or (explainers().get(method) if method else None)
+    return None if entry is None else entry.signed
 
 
 def _found(name: str, known: Mapping[str, Found], what: str) -> Found:

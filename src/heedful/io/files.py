@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from heedful.core.errors import HeedfulError
 
@@ -34,6 +34,21 @@ def write_file(path: Path, content: bytes | str, *, shared: bool = False) -> Non
         raise
     beside.replace(path)
     sync(path.parent)
+
+
+def write_inside(folder: Path, name: str, content: bytes | str) -> None:
+    """A file of a folder that a stranger may have made: nothing is written through a link, and what is no
+    regular file is not touched."""
+    path = folder
+    for part in PurePosixPath(name).parts:
+        path = path / part
+        if path.is_symlink():
+            raise HeedfulError(
+                f"{folder} is refused", f"{part} is a link, and a link can lead out of it", "Remove the link"
+            )
+    if path.exists() and not path.is_file():
+        raise HeedfulError(f"{folder} is refused", f"{name} is not a regular file", "Remove it")
+    write_file(path, content)
 
 
 def write_synced(path: Path, *contents: bytes | memoryview) -> None:

@@ -30,7 +30,7 @@ from heedful.core.errors import HeedfulError
 from heedful.core.result import AnyStored, Stored
 from heedful.core.result_kinds import ResultKind, find_kind, kind_of, result_kinds
 from heedful.core.versions import versions
-from heedful.io.files import write_file
+from heedful.io.files import write_inside
 from heedful.io.json_codec import json_bytes, json_object
 
 R = TypeVar("R")
@@ -72,8 +72,8 @@ def write(
     manifest |= {"files": sums(files), "views": sums(views)}
     try:
         for name, content in (files | views).items():
-            write_file(place / name, content)
-        write_file(place / MANIFEST, json_bytes(manifest))
+            write_inside(place, name, content)
+        write_inside(place, MANIFEST, json_bytes(manifest))
     except OSError as error:
         raise HeedfulError(
             f"Cannot write the run to {place}", error.strerror or str(error), "Name another folder"

@@ -21,7 +21,7 @@ from typing import Any
 from heedful.core.errors import HeedfulError
 from heedful.core.result import Stored
 from heedful.core.result_kinds import find_kind, kind_of
-from heedful.io.files import locked, write_file, writing
+from heedful.io.files import locked, write_inside, writing
 from heedful.io.json_codec import json_bytes, json_text, to_jsonable
 from heedful.io.run_folder import (
     MANIFEST,
@@ -57,14 +57,14 @@ class ShardedRun:
     def _begin(self, made: dict[str, Any], title: str) -> dict[str, Any]:
         if (self.path / MANIFEST).exists():
             there = self.manifest()
-            self.check_same(there["made"], made)
+            self.checkalike(there["made"], made)
             return there
         if any(self.shards.glob("[!.]*")):  # a hidden one is half a shard, which its writer removes
             raise HeedfulError(f"{self.path} holds shards but no manifest", fix="Name another folder")
         kind = find_kind(self.kind)
         assert kind is not None
         manifest = start_of_manifest(kind, title) | {"made": made}
-        write_file(self.path / MANIFEST, json_bytes(manifest))
+        write_inside(self.path, MANIFEST, json_bytes(manifest))
         return manifest
 
     def manifest(self) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class ShardedRun:
             )
         return results
 
-    def check_same(self, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+    def checkalike(self, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
         """Refuse to resume a run that was made in another way."""
         if differ := differences(there, here, self.ignored):
             raise HeedfulError(f"{self.path} was made differently: {'; '.join(differ)}", fix=OTHER)
@@ -90,8 +90,8 @@ class ShardedRun:
         manifest |= {"files": sums(files), "views": sums(views), "shards": list(shards)}
         with writing(self.path):
             for name, content in (files | views).items():
-                write_file(self.path / name, content)
-            write_file(self.path / MANIFEST, json_bytes(manifest))
+                write_inside(self.path, name, content)
+            write_inside(self.path, MANIFEST, json_bytes(manifest))
 
 
 def shard_entry(folder: Path, name: str, **facts: Any) -> dict[str, Any]:
@@ -132,20 +132,23 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any], ignored: Sequ
         before, now = there.get(part), here.get(part)
         if isinstance(before, dict) and isinstance(now, dict):
             keys = sorted(
-                key for key in before.keys() | now.keys() if not _same(before.get(key), now.get(key))
+                key for key in before.keys() | now.keys() if not alike(before.get(key), now.get(key))
             )
             found += [
                 f"{part} {key} was {_short(before.get(key))}, is {_short(now.get(key))}" for key in keys
             ]
-        elif not _same(before, now):
+        elif not alike(before, now):
             found.append(f"{part} was {_short(before)}, is {_short(now)}")
     return found
 
 
-def _same(there: Any, here: Any) -> bool:
-    """Numbers may differ in the last digit, as sums in another order do."""
+def alike(there: Any, here: Any) -> bool:
+    """Whether two JSON values are the same. Numbers may differ in the last digit, as sums in another order
+    do."""
+    if isinstance(there, dict) and isinstance(here, dict):
+        return there.keys() == here.keys() and all(alike(value, here[key]) for key, value in there.items())
     if isinstance(there, list) and isinstance(here, list):
-        return len(there) == len(here) and all(map(_same, there, here))
+        return len(there) == len(here) and all(map(alike, there, here))
     if isinstance(there, float) and isinstance(here, float):
         return math.isclose(there, here, rel_tol=1e-5, abs_tol=1e-12)
     return bool(there == here)

@@ -85,7 +85,7 @@ def _evidence(key: tuple[str, str, str], scores: Sequence[Score], seed: int) -> 
         chance=(band[0], band[1]),
         circular=scores[0].circular,
         orders=scores[0].orders if len(scores) == 1 else (),
-        better=registry.get_metric(metric).better,
+        better=registry.better_and_family(metric)[0],
         family=_family(metric),
     )
 
@@ -110,7 +110,7 @@ def pools_of(texts: Texts, methods: Sequence[str], operators: Sequence[str]) -> 
     places, at = {name: i for i, name in enumerate(methods)}, {cell: i for i, cell in enumerate(cells)}
     for row, scores in enumerate(scored):
         for s in scores:
-            cell, sign = at[_cell(s)], 1.0 if registry.get_metric(s.metric).better == "high" else -1.0
+            cell, sign = at[_cell(s)], 1.0 if registry.better_and_family(s.metric)[0] == "high" else -1.0
             orders[row, : len(s.orders), cell] = sign * np.array(s.orders)
             if s.method in places:
                 values[row, places[s.method], cell] = sign * s.value
@@ -118,7 +118,7 @@ def pools_of(texts: Texts, methods: Sequence[str], operators: Sequence[str]) -> 
 
 
 def _family(metric: str) -> str:
-    return registry.get_metric(metric).family
+    return registry.better_and_family(metric)[1]
 
 
 def _cell(score: Score) -> MetricCell:

@@ -53,6 +53,7 @@ OPEN_MISTAKES = 2  # the others are folded
 MOST_LISTED, FIRST_LISTED = 40, 10  # values of a setting: of longer lists the first are shown
 
 
+STATED = "These numbers are stated by the file. They were not computed again from its shards."
 REASONS = "The report, and -v, list the reasons under Skipped."
 
 
@@ -87,7 +88,7 @@ def _sentences(audit: Audit) -> Iterator[str]:
     """Who else, and what was left out; the reasons are under By method."""
     _, *rest = answer(audit.verdict)
     yield from rest
-    yield from filter(None, (_little(audit), *_skipped(audit)))
+    yield from filter(None, ("" if audit.verified else STATED, _little(audit), *_skipped(audit)))
     if not audit.mistakes:
         yield from filter(None, (labels(audit),))
 

@@ -32,17 +32,22 @@ def report(
     --quiet, the command prints only errors. With --json, it prints only the JSON document, and it writes a
     report only if you also give --html.
     """
+    from heedful.io.files import write_inside
     from heedful.io.run_folder import read, refusing_damage
     from heedful.reports import terminal
 
     result = read(run, most=None)
+    if getattr(result, "verified", True) is False and (run / "shards").is_dir():
+        result = result.check()  # a large audit: opening it did not compute its numbers again
     with refusing_damage(run):  # values that fit their types may still not fit together
         document = result.document()
         page = result.page() if html or not as_json else ""
         data = result.to_dict() if as_json else {}
     place = html or (None if as_json else run / "report.html")
-    if place is not None:
-        write(place, page)
+    if html is not None:
+        write(html, page)
+    elif place is not None:
+        write_inside(run, place.name, page)
     if as_json:
         put_json(data)
     elif not quiet:

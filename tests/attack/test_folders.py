@@ -1,0 +1,221 @@
+"""A run folder from a stranger: nothing in it becomes markup. It opens, or it is refused in one sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import html5lib
+import pytest
+from tests.attack.folder_leaves import HTML, MARK, forge, mutations
+from tests.io.every_kind import KINDS, make
+
+from heedful.core.errors import HeedfulError
+from heedful.io import run_folder
+from heedful.io.run_folder import refusing_damage
+
+QUICK = 12  # mutations per file of each kind
+FORBIDDEN = {"iframe", "object", "embed", "base", "link", "form", "frame", "applet", "audio", "video"}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("runs")
+    for kind in KINDS:
+        make(kind, place / kind)
+    return place
+
+
+def check_markup(source: str, scripts: int) -> None:
+    """Nothing of a stranger's became an element or an attribute."""
+    tree = html5lib.parse(source, namespaceHTMLElements=False)
+    elements = [e for e in tree.iter() if isinstance(e.tag, str)]
+    names = {e.tag.rpartition("}")[2] for e in elements}
+    assert not names & FORBIDDEN
+    metas = [e.get("http-equiv") for e in elements if e.tag == "meta" and e.get("http-equiv")]
+    assert set(metas) <= {"Content-Security-Policy"}
+    assert sum(e.tag.rpartition("}")[2] == "script" for e in elements) == scripts
+    for element in elements:
+        for name, value in element.attrib.items():
+            assert not str(name).lower().startswith("on"), f"{element.tag} {name}"
+            if str(name).rpartition("}")[2] in ("href", "src", "action"):
+                assert re.match("#|data:image/png;base64,", value), f"{element.tag} {name}={value[:60]}"
+            if name == "style":
+                assert "url(" not in value
+
+
+def opened(folder: Path, cells: bool) -> str | None:
+    """Why it was refused; None: it was opened and drawn on every surface, and nothing of it is markup."""
+    try:
+        result = run_folder.read(folder)
+        with refusing_damage(folder):
+            page, cell, text = result.page(), result._repr_html_(), str(result)
+    except HeedfulError as error:
+        return str(error)
+    check_markup(page, page.count("<script"))
+    if cells:  # drawn by the same code, and slow to parse
+        check_markup(cell, cell.count("<script"))
+    assert "<script>window.ran" not in page + cell
+    assert "\x1b" not in text
+    return None
+
+
+def attacked(runs: Path, kind: str, most: int | None, place: Path) -> dict[str, str | None]:
+    results: dict[str, str | None] = {}
+    for name in ("result.json", "manifest.json"):
+        folder = place / name
+        shutil.copytree(runs / kind, folder)
+        for what, data in mutations(folder, name, most, seed=len(kind)):
+            forge(folder, name, data)
+            try:
+                results[f"{name} {what}"] = opened(folder, cells=most is None)
+            except Exception as error:
+                raise AssertionError(f"{kind} {name}: {what}") from error
+    return results
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_changed_leaf_is_text_or_refused(runs: Path, kind: str, tmp_path: Path) -> None:
+    results = attacked(runs, kind, QUICK, tmp_path)
+    assert len(results) > 8
+    assert all(why is None or (why and "\n" not in why) for why in results.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_changed_leaf_is_text_or_refused(runs: Path, kind: str, tmp_path: Path) -> None:
+    assert attacked(runs, kind, None, tmp_path)
+
+
+def test_the_check_of_markup_can_fail() -> None:
+    for hostile in ("<meta http-equiv=refresh content=0>", "<p onclick=x>", "<a href=//x.test>", "<base>"):
+        with pytest.raises(AssertionError):
+            check_markup(f"<!DOCTYPE html><title>x</title><p>{hostile}", 0)
+    with pytest.raises(AssertionError):
+        check_markup(HTML, 0)
+    assert MARK in HTML
+
+
+# --- an audit is what its shards say ---------------------------------------------------------------
+
+
+def test_numbers_of_an_audit_that_its_shards_contradict_are_refused(runs: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(runs / "audit", tmp_path / "audit"))
+    data = json.loads((folder / "result.json").read_text())
+    for change in ({"texts": 4}, {"rows": 9}, {"verdict": {**data["verdict"], "n": 50}}):
+        forge(folder, "result.json", data | change)
+        with pytest.raises(HeedfulError, match="is damaged"):
+            run_folder.read(folder)
+    table = [{**row, "value": row["value"] + 0.01} for row in data["table"]]
+    forge(folder, "result.json", data | {"table": table})
+    with pytest.raises(HeedfulError, match="not those of its shards"):
+        run_folder.read(folder)
+    forge(folder, "result.json", data)
+    assert run_folder.read(folder).verified  # type: ignore[union-attr]
+
+
+def test_an_audit_without_shards_says_that_its_numbers_are_stated(runs: Path, tmp_path: Path) -> None:
+    from heedful.audits.result import Audit
+
+    Audit.load(runs / "audit").save(tmp_path / "copy")
+    copy = Audit.load(tmp_path / "copy")
+    assert not copy.verified
+    assert "stated by the file" in str(copy)
+    assert "stated by the file" not in str(Audit.load(runs / "audit"))
+    with pytest.raises(HeedfulError, match="no shards"):
+        copy.check()
+
+
+def test_a_large_audit_is_computed_again_when_asked(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from heedful.audits import result
+
+    folder = Path(shutil.copytree(runs / "audit", tmp_path / "audit"))
+    data = json.loads((folder / "result.json").read_text())
+    forge(folder, "result.json", data | {"rows": 9})
+    monkeypatch.setattr(result, "RECOMPUTED", 1)
+    audit = result.Audit.load(folder)
+    assert (audit.verified, audit.rows) == (False, 9)
+    with pytest.raises(HeedfulError, match="not those of its shards"):
+        audit.check()
+
+
+def parquet_bomb() -> bytes:
+    """A few kilobytes that are gigabytes in memory: one long text, named by every row."""
+    import io
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    text = pa.DictionaryArray.from_arrays(pa.array([0] * 2000, pa.int32()), pa.array(["x" * (8 << 20)]))
+    sink = io.BytesIO()
+    table = pa.table({"row": pa.array(range(2000), pa.int64()), "method": text, "reason": text})
+    pq.write_table(table, sink, compression="zstd")
+    return sink.getvalue()
+
+
+def test_a_table_that_unpacks_to_gigabytes_is_refused(tmp_path: Path) -> None:
+    bomb = tmp_path / "errors.parquet"
+    bomb.write_bytes(parquet_bomb())
+    assert bomb.stat().st_size < 1 << 20
+    code = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))\n"
+        "from heedful.audits.schemas import from_parquet\n"
+        "try: from_parquet(open(sys.argv[1], 'rb').read()).to_pylist()\n"
+        "except ValueError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(bomb)], capture_output=True, text=True, check=True)
+    assert "has a text of over" in done.stdout
+    assert resource.RLIMIT_AS is not None
+
+
+# --- links, pipes and devices ----------------------------------------------------------------------
+
+
+def heedful(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "heedful", *map(str, words)], capture_output=True, text=True, timeout=60
+    )
+
+
+def test_a_report_is_not_written_through_a_link(runs: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(runs / "trial", tmp_path / "run"))
+    victim = tmp_path / "victim.txt"
+    victim.write_text("precious")
+    (folder / "report.html").unlink(missing_ok=True)
+    (folder / "report.html").symlink_to(victim)
+    done = heedful("report", folder)
+    assert (done.returncode, victim.read_text()) == (2, "precious")
+    assert "is a link" in done.stderr
+    assert len(done.stderr.splitlines()) <= 3
+
+
+def test_a_run_is_not_written_through_a_link(tmp_path: Path) -> None:
+    from tests.io.every_kind import RESULTS
+
+    victim = tmp_path / "victim.txt"
+    victim.write_text("precious")
+    for name in ("result.json", "manifest.json"):
+        folder = tmp_path / f"run-{name}"
+        folder.mkdir()
+        (folder / name).symlink_to(victim)
+        with pytest.raises(HeedfulError, match="is a link"):
+            RESULTS["trial"]().save(folder)
+    assert victim.read_text() == "precious"
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "result.json", "report.html"])
+def test_a_pipe_in_a_folder_does_not_hang(runs: Path, tmp_path: Path, name: str) -> None:
+    folder = Path(shutil.copytree(runs / "trial", tmp_path / "run"))
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    done = heedful("report", folder)
+    assert done.returncode == 2
+    assert "regular file" in done.stderr
