@@ -142,6 +142,7 @@ class Input(NotebookRepr):
     """
 
     modality: ClassVar[str]
+    noun: ClassVar[str]  # what people call one: "text"
     atom: ClassVar[str]  # what its finest parts are called: "token"
     # whether all scores are kept by atom; where atoms are many, they are kept by the units they were made for
     scored_by_atom: ClassVar[bool] = True
@@ -155,6 +156,11 @@ class Input(NotebookRepr):
     def raw(self) -> Any:
         """The input as a person sees it."""
         raise NotImplementedError
+
+    @property
+    def title(self) -> str:
+        """The input in one line: a text itself, or the name of a file."""
+        return str(self.raw)
 
     def content(self) -> bytes:
         """The bytes that identify the input. Equal inputs have equal content."""

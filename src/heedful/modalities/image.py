@@ -52,6 +52,7 @@ class ImageInput(Input):
     """
 
     modality: ClassVar[str] = "image"
+    noun: ClassVar[str] = "picture"
     atom: ClassVar[str] = "pixel"
     scored_by_atom: ClassVar[bool] = False
 
@@ -77,6 +78,11 @@ class ImageInput(Input):
     def raw(self) -> Pixels:
         """The picture as the model sees it."""
         return self.pixels
+
+    @property
+    def title(self) -> str:
+        """The file it came from."""
+        return self.source
 
     @property
     def default_unit(self) -> str:
