@@ -81,7 +81,8 @@ class Comparison(CodedResult, Mapping[str, Attribution]):
         little = sensitivity_warning.of_one_text(self.internals.removals, str(self.model.get("kind")), words)
         unit = self.settings.get("unit", "word")
         units = len(self.x.units(unit)) if self.attributions else 0
-        return verdict_text(self.evidence, self.attributions, little, units, unit, words)
+        one = self.x.unit_noun(unit) if self.attributions else unit
+        return verdict_text(self.evidence, self.attributions, little, units, one, words)
 
     @property
     def words(self) -> InputWords:
@@ -177,6 +178,11 @@ def ranked_unit(comparison: Comparison) -> str:
     """What is ranked: words, or the tokens or sentences that were scored as one."""
     unit = str(comparison.settings.get("unit") or comparison.x.default_unit)
     return unit if comparison.x.units(unit) else comparison.x.default_unit
+
+
+def unit_noun(comparison: Comparison) -> str:
+    """What a person calls one of the units that are ranked: "word", "cell"."""
+    return comparison.x.unit_noun(ranked_unit(comparison))
 
 
 def ranked_count(comparison: Comparison) -> int:

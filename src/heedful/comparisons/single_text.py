@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from heedful.core.evidence import Evidence
-from heedful.core.phrases import InputWords, listed, unit_noun
+from heedful.core.phrases import InputWords, listed
 
 if TYPE_CHECKING:
     from heedful.core.attribution import Attribution
@@ -166,7 +166,7 @@ def verdict_text(
         metrics = len({e.metric for e in evidence if e.family})
         lines = [_counts(methods, metrics, words.noun), _tested(methods, d, words.noun)]
     if d == 1:
-        one = f"The {words.noun} has one {unit_noun(unit)}"
+        one = f"The {words.noun} has one {unit}"
         lines = [f"{one}: there are no orders to compare, so no method can be tested."]
     lines += [_removed(evidence, items, words.parts), little]
     return "\n".join([*filter(None, lines), LAST.format(words.noun, words.many)])

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 EXPENSIVE = "it is expensive, so it runs only when named"  # why a method is not among all
 SIBILANTS = ("s", "x", "ch", "sh")  # a noun that ends so takes -es
-CELLS = "grid:"  # the name of a unit of N × N cells begins so
 
 
 def listed(names: Sequence[str]) -> str:
@@ -21,20 +20,14 @@ def left_out(skipped: Mapping[str, str]) -> str:
     return f"skipped (expensive): {', '.join(expensive)}; run with --method NAME" if expensive else ""
 
 
-def unit_noun(unit: str) -> str:
-    """What one unit is called: a unit of grid:8 is a cell."""
-    return "cell" if unit.startswith(CELLS) else unit
-
-
 def plural(noun: str) -> str:
-    """patches, words; of a unit by its name: cells."""
-    noun = unit_noun(noun)
+    """words, patches"""
     return f"{noun}{'es' if noun.endswith(SIBILANTS) else 's'}"
 
 
 def counted(count: int, noun: str) -> str:
     """1 text, 1,000 texts"""
-    return f"{count:,} {unit_noun(noun) if count == 1 else plural(noun)}"
+    return f"{count:,} {noun if count == 1 else plural(noun)}"
 
 
 @dataclass(frozen=True)

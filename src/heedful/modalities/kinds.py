@@ -21,6 +21,7 @@ import numpy as np
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Input
 from heedful.core.phrases import InputWords, plural
+from heedful.modalities.image import picture_unit_noun
 from heedful.modalities.image_files import read_picture
 from heedful.modalities.text import TextInput
 from heedful.modalities.text_windows import windows
@@ -36,7 +37,7 @@ class InputKind:
     unfit: Callable[[Any], str]
     digest: Callable[[Any], bytes]  # b"": it cannot be read
     probes: Callable[[], Mapping[str, Any]]
-    parts: str = ""  # what its units are called in sentences; "": by the name of the unit
+    parts: Callable[[str], str]  # what its units are called in sentences, in the plural, by their name
 
 
 def _unfit_text(text: Any) -> str:
@@ -89,9 +90,13 @@ def _picture_probes() -> dict[str, Any]:
     return {"grey": np.full((32, 32, 3), 128, np.uint8), "a ramp": ramp, "noise": noise}
 
 
+def _picture_parts(unit: str) -> str:
+    return plural(picture_unit_noun(unit))
+
+
 KINDS = {
-    "text": InputKind("text", _unfit_text, _text_digest, _text_probes, "words"),
-    "image": InputKind("picture", _unfit_picture, _picture_digest, _picture_probes),
+    "text": InputKind("text", _unfit_text, _text_digest, _text_probes, lambda unit: "words"),
+    "image": InputKind("picture", _unfit_picture, _picture_digest, _picture_probes, _picture_parts),
 }
 
 
@@ -102,8 +107,8 @@ def noun_of(modality: Any) -> str:
 
 def words_for(modality: Any, unit: str) -> InputWords:
     """texts and words; pictures and their patches or cells."""
-    parts = KINDS[modality].parts if modality in KINDS else ""
-    return InputWords(noun_of(modality), parts or plural(unit))
+    parts = KINDS[modality].parts if modality in KINDS else plural
+    return InputWords(noun_of(modality), parts(unit))
 
 
 def pieces_of(x: Input, window: int | None) -> list[Piece]:
