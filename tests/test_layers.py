@@ -245,7 +245,8 @@ PICTURE_WORDS = re.compile("image|pixel", re.IGNORECASE)
 
 
 def for_pictures_alone(parsed: ast.Module) -> bool:
-    """Everything that the module registers declares needs={"picture", ...}, and it registers something."""
+    """All that the module registers declares needs={"picture", ...}; a module that registers nothing has
+    NEEDS = {"picture"}."""
     calls = [
         each
         for node in ast.walk(parsed)
@@ -254,7 +255,12 @@ def for_pictures_alone(parsed: ast.Module) -> bool:
         if isinstance(each, ast.Call) and getattr(each.func, "id", "") in ("explainer", "metric")
     ]
     needs = [next((k.value for k in call.keywords if k.arg == "needs"), None) for call in calls]
-    return bool(calls) and all(
+    needs = needs or [
+        node.value
+        for node in parsed.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets) == "NEEDS"
+    ]
+    return bool(needs) and all(
         isinstance(need, ast.Set) and "picture" in map(ast.literal_eval, need.elts) for need in needs
     )
 
