@@ -44,7 +44,7 @@ class ExternalScores:
         return None if not used & set(model.operators) else free or list(model.operators)
 
     def attach(self, row: DataRow) -> DataRow:
-        if row.broken or row.copy_of is not None or not isinstance(row.text, str):
+        if row.broken or row.copy_of is not None or row.text is None:
             return row
         try:
             result = self.of(row.number, row.text)

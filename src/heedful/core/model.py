@@ -153,6 +153,10 @@ class Model:
         """What the user gave, as the model reads it."""
         raise NotImplementedError
 
+    def truth_mask(self, raw: Any, given: Any) -> npt.NDArray[np.bool_]:
+        """(atoms,) where the thing is that must be found, from a mask of what the user gave."""
+        raise HeedfulError(f"{self.name} reads no masks", f"its inputs are of the kind {self.modality!r}")
+
     def target(self, x: Input, spec: Any = None) -> Target:
         """Which number is explained; None: the prediction."""
         raise NotImplementedError

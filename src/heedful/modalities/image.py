@@ -124,6 +124,13 @@ class ImageInput(Input):
         return {}  # filled as they are asked for
 
 
+def picture_unit(name: str) -> str:
+    """Refuses a name that no picture has a unit of; "" stays, since pictures differ."""
+    if name and name not in UNITS and not (name.startswith("grid:") and name[5:].isdecimal()):
+        raise HeedfulError(f"unit cannot be {name!r}", fix=f"Use one of: {', '.join(UNITS)}")
+    return name
+
+
 def picture_unit_noun(name: str) -> str:
     """What a person calls one unit of this name."""
     kind = name.partition(":")[0]

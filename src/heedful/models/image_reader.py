@@ -20,6 +20,7 @@ from torch import Tensor
 from heedful.core.errors import HeedfulError
 from heedful.modalities.image import ImageInput, read_regions
 from heedful.modalities.image_files import Picture, Pixels, read_picture
+from heedful.modalities.image_masks import Mask
 
 KEYS = {"picture", "regions"}
 MAX_SIDE = 1024  # of a picture for a function: every removal makes a copy of it
@@ -63,6 +64,12 @@ class ImageReader:
         pixels, notes = self._seen(picture)
         masks = read_regions(regions, *pixels.shape[:2])
         return ImageInput(pixels, grid, special, masks, picture.source, (*picture.notes, *notes))
+
+    def see_mask(self, mask: Mask) -> Mask:
+        """A mask (H, W) of the upright picture, resized and cropped as the picture is: where at least half
+        of what a place shows was inside."""
+        grey = np.repeat(255 * mask[..., None].astype(np.uint8), 3, axis=2)
+        return np.asarray(self._seen(Picture(grey))[0][..., 0] >= 128)
 
     def _seen(self, picture: Picture) -> tuple[Pixels, tuple[str, ...]]:
         height, width = picture.pixels.shape[:2]
