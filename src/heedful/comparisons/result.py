@@ -168,6 +168,11 @@ def ranked_unit(comparison: Comparison) -> str:
     return unit if comparison.x.units(unit) else comparison.x.default_unit
 
 
+def unit_noun(comparison: Comparison) -> str:
+    """What a person calls one of the units that are ranked: "word", "cell"."""
+    return comparison.x.unit_noun(ranked_unit(comparison))
+
+
 def ranked_count(comparison: Comparison) -> int:
     """How many units are ranked."""
     unit, texts = ranked_unit(comparison), [comparison.x]

@@ -28,6 +28,7 @@ UNITS = ("patch", "grid:N", "superpixel", "region", "pixel")
 CELLS = 8  # per side of the default grid
 MAX_CELLS = 64  # per side
 SUPERPIXELS = 50  # about
+NOUNS = {"grid": "cell", "superpixel": "piece"}  # what a person calls a unit, where its name is another
 PATCH_PIXELS = 256  # of a usual patch, 16 x 16
 
 
@@ -52,6 +53,7 @@ class ImageInput(Input):
     """
 
     modality: ClassVar[str] = "image"
+    noun: ClassVar[str] = "picture"
     atom: ClassVar[str] = "pixel"
     scored_by_atom: ClassVar[bool] = False
 
@@ -108,6 +110,10 @@ class ImageInput(Input):
         if name not in self._partitions:
             self._partitions[name] = _partition(self, name)
         return self._partitions[name]
+
+    def unit_noun(self, name: str = "") -> str:
+        kind = (name or self.default_unit).partition(":")[0]
+        return NOUNS.get(kind, kind)
 
     @cached_property
     def _partitions(self) -> dict[str, Units]:
