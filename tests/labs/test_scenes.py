@@ -10,7 +10,7 @@ import pytest
 from heedful.core.errors import HeedfulError
 from heedful.labs.data.digit_scenes import digit_scene, digit_scenes
 from heedful.labs.data.digits import digits
-from heedful.labs.data.scenes import Box, halves, paste, photographs
+from heedful.labs.data.scenes import Area, halves, paste, photographs
 from heedful.labs.data.shape_scenes import (
     COLOURS,
     DIGIT_NAMES,
@@ -88,9 +88,9 @@ def test_paste_by_hand() -> None:
     assert colours.sum() == pytest.approx(0.375 + 1.5)
 
 
-def test_a_thing_fits_into_its_box() -> None:
+def test_a_thing_fits_into_its_area() -> None:
     rng = np.random.default_rng(0)
-    places = {Box(1, 2, 5, 4).place(rng, 3, 2) for _ in range(50)}
+    places = {Area(1, 2, 5, 4).place(rng, 3, 2) for _ in range(50)}
     assert places == {(1, 2), (2, 2)}
     for _ in range(10):
         relation, a, b = halves(rng, 48)

@@ -10,7 +10,7 @@ import numpy as np
 
 from heedful.core.arrays import Floats
 from heedful.labs.data.digits import digits
-from heedful.labs.data.scenes import Box, Scene, background, halves, paste, to_pixels
+from heedful.labs.data.scenes import Area, Scene, background, halves, paste, to_pixels
 
 SIZE = 48
 CONTRAST = 0.4  # least difference in brightness
@@ -27,17 +27,17 @@ def digit_scenes(n: int, *, split: str = "test", count: int = 1, size: int = SIZ
 def digit_scene(rng: np.random.Generator, split: str, count: int = 1, size: int = SIZE) -> Scene:
     """One scene. The next draw of `rng` gives another."""
     colours = background(rng, size, split)
-    relation, *boxes = halves(rng, size) if count == 2 else ("", Box(0, 0, size, size))
+    relation, *areas = halves(rng, size) if count == 2 else ("", Area(0, 0, size, size))
     images, labels = digits(split)
     names: list[str] = []
     masks = []
-    for box in boxes:
+    for area in areas:
         at = int(rng.integers(len(labels)))
         while str(labels[at]) in names:
             at = int(rng.integers(len(labels)))
         low, high = HEIGHTS[count]
-        cover = cut_out(images[at], round(size * rng.uniform(low, high)), min(box.right - box.left, size))
-        place = box.place(rng, *cover.shape)
+        cover = cut_out(images[at], round(size * rng.uniform(low, high)), area.right - area.left)
+        place = area.place(rng, *cover.shape)
         colours, mask = paste(colours, cover, readable(rng, colours, cover, place), place)
         names.append(str(labels[at]))
         masks.append(mask)

@@ -36,7 +36,7 @@ class Scene:
 
 
 @dataclass(frozen=True)
-class Box:
+class Area:
     """Where a thing may be: rows and columns from `top`, `left` up to `bottom`, `right`."""
 
     top: int
@@ -45,7 +45,7 @@ class Box:
     right: int
 
     def place(self, rng: np.random.Generator, height: int, width: int) -> tuple[int, int]:
-        """Row and column of the upper left corner of a thing that fits into the box."""
+        """Row and column of the upper left corner of a thing that fits into it."""
         row = rng.integers(self.top, self.bottom - height + 1)
         return int(row), int(rng.integers(self.left, self.right - width + 1))
 
@@ -72,12 +72,12 @@ def background(rng: np.random.Generator, size: int, split: str) -> Floats:
     return np.asarray(mean + CONTRAST * (colours - mean))
 
 
-def halves(rng: np.random.Generator, size: int) -> tuple[str, Box, Box]:
+def halves(rng: np.random.Generator, size: int) -> tuple[str, Area, Area]:
     """Two halves of a picture, and how the first lies to the second: "left of" or "above"."""
     middle = size // 2
     if rng.random() < 0.5:
-        return "left of", Box(0, 0, size, middle), Box(0, middle, size, size)
-    return "above", Box(0, 0, middle, size), Box(middle, 0, size, size)
+        return "left of", Area(0, 0, size, middle), Area(0, middle, size, size)
+    return "above", Area(0, 0, middle, size), Area(middle, 0, size, size)
 
 
 def paste(

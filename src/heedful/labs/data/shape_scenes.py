@@ -18,7 +18,7 @@ import numpy.typing as npt
 from heedful.core.arrays import Floats
 from heedful.labs.data.digit_scenes import SIZE, cut_out
 from heedful.labs.data.digits import digits
-from heedful.labs.data.scenes import Box, Scene, background, halves, paste, to_pixels
+from heedful.labs.data.scenes import Area, Scene, background, halves, paste, to_pixels
 
 COLOURS = {
     "red": (0.85, 0.08, 0.08),
@@ -100,13 +100,13 @@ def shape_scene(
 ) -> tuple[Scene, Wording]:
     """One scene, and all that can be said of it."""
     colours = background(rng, size, split)
-    relation, *boxes = halves(rng, size) if count == 2 else ("", Box(0, 0, size, size))
+    relation, *areas = halves(rng, size) if count == 2 else ("", Area(0, 0, size, size))
     things: list[Thing] = []
     masks = []
-    for box in boxes:
+    for area in areas:
         low, high = SIDES[count]
         shape, cover = draw_shape(rng, split, round(size * rng.uniform(low, high)))
-        place = box.place(rng, *cover.shape)
+        place = area.place(rng, *cover.shape)
         row, column = place
         behind = colours[row : row + cover.shape[0], column : column + cover.shape[1]].mean((0, 1))
         colour = far_colour(rng, behind, {t.colour for t in things if t.shape == shape})
