@@ -189,3 +189,10 @@ def _rgb(shares: npt.NDArray[np.float64]) -> Pixels:
     if three.shape[2] == 1:
         three = np.repeat(three, 3, axis=2)
     return np.asarray(np.round(three * WHITE), dtype=np.uint8)
+
+
+def resized(pixels: Pixels, size: tuple[int, int]) -> Pixels:
+    """By Pillow, bilinear: anti-aliased, as image processors do."""
+    image_module = _pillow()
+    made = image_module.fromarray(pixels).resize((size[1], size[0]), image_module.Resampling.BILINEAR)
+    return np.asarray(made).copy()

@@ -377,6 +377,8 @@ def token_model(model: Model, task: str = "this") -> TokenModel:
     """A model that reads tokens, or a sentence that says what it is instead."""
     if isinstance(model, TokenModel):
         return model
+    if model.modality != "text":
+        raise HeedfulError(f"{task} needs a model that reads text", f"{model.name} reads pictures")
     raise HeedfulError(
         f"{task} needs a model that reads tokens",
         f"{model.name} is a {model.kind}: nothing inside it is shown",

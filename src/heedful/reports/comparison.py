@@ -29,12 +29,13 @@ from heedful.core.document import (
 from heedful.core.numbers import short
 from heedful.core.phrases import left_out
 from heedful.modalities.image import ImageInput
+from heedful.modalities.image_png import png
 from heedful.reports import comparison_parts as parts
 from heedful.reports import first_screen
 from heedful.reports.columns import ScoreColumn, columns
 from heedful.reports.comparison_summary import after_written, explained_number, notes
 from heedful.reports.contradictions import REMOVED, first_contradictions
-from heedful.reports.picture_map import picture_effects, picture_map, png
+from heedful.reports.picture_map import picture_effects, picture_map
 from heedful.reports.prediction import predictions
 from heedful.reports.tested_methods import none_passed, ordered, removal
 from heedful.reports.text_map import effect_map, plain_map, text_map

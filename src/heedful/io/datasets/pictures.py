@@ -93,7 +93,7 @@ def located(row: DataRow, folder: Path) -> DataRow:
     if row.broken:
         return row
     try:
-        mask = _path(row.mask, folder) if row.boxes is None or row.boxes == "" else read_boxes(row.boxes)
+        mask = _path(row.mask, folder) or read_boxes(row.boxes)  # a mask says more than a box
     except HeedfulError as error:
         return replace(row, boxes=None, broken=str(error))
     return replace(row, text=_path(row.text, folder), mask=mask, boxes=None)
@@ -114,7 +114,7 @@ def picture_row(number: int, given: Any, label: Any = None) -> DataRow:
         return DataRow(number, broken=f"unknown keys: {', '.join(unknown)}; known: {', '.join(KEYS)}")
     raw = {key: given[key] for key in ("picture", "regions", "text") if key in given}
     try:
-        mask = given.get("mask") if given.get("boxes") is None else read_boxes(given["boxes"])
+        mask = read_boxes(given.get("boxes")) if given.get("mask") is None else given["mask"]
     except HeedfulError as error:
         return DataRow(number, broken=str(error))
     own = given.get("label") if label is None else label
