@@ -90,7 +90,9 @@ def _mistake(
 
 def _words(units: Sequence[Mapping[str, Any]]) -> list[str]:
     """Each with a space where the next one does not follow at once; units without a place with a comma."""
-    if units and units[0]["start"] is None:
+    if not units:
+        return []
+    if units[0]["start"] is None:
         return [one["text"] + "; " for one in units[:-1]] + [units[-1]["text"]]
     gaps = [" " * (later["start"] != one["end"]) for one, later in pairwise(units)]
     return [one["text"] + gap for one, gap in zip(units, [*gaps, ""], strict=True)]

@@ -66,6 +66,7 @@ class ImageInput(Input):
     source: str = "picture"
     notes: tuple[str, ...] = ()
     window: tuple[float, ...] = (0.0, 0.0, 1.0, 1.0)
+    kept: tuple[str, str] = ("", "")  # path and SHA-256, of a picture that was stored by them
 
     def __len__(self) -> int:
         return self.height * self.width

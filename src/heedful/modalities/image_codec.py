@@ -57,6 +57,8 @@ def _stored(x: ImageInput, keep: str) -> dict[str, Any]:
         share = min(1.0, MAX_SIDE / max(x.height, x.width))
         size = (max(1, round(x.height * share)), max(1, round(x.width * share)))
         return {"png": base64.b64encode(png(x.pixels if share == 1 else resized(x.pixels, size))).decode()}
+    if x.kept[0]:  # it may be gone by now
+        return {"path": x.kept[0], "sha256": x.kept[1], "window": list(x.window)}
     path = Path(x.source)
     if not path.is_file():
         raise HeedfulError(
@@ -85,6 +87,7 @@ def from_dict(data: Mapping[str, Any]) -> ImageInput:
         str(data["source"]),
         (*(note for note in told if not note.startswith(NOT_SHOWN)), *notes),
         window,
+        (str(data["path"]), str(data["sha256"])) if "path" in data else ("", ""),
     )
     if "superpixels" in data:
         labels = np.frombuffer(_unpacked(data["superpixels"], 2 * height * width), dtype="<u2")
