@@ -216,3 +216,16 @@ def test_units_of_a_mask() -> None:
     mask[:8, :2] = False
     assert marks_of_mask(mask.ravel(), units) == (True, False, False, False), "the largest share"
     assert marks_of_mask(np.zeros(SIZE * SIZE, bool), units) == (False,) * 4
+
+
+def test_maps_made_elsewhere_are_weighed(model: heedful.Model) -> None:
+    """The mask itself as a map is a perfect explanation; by place and by unit it is the same."""
+    scenes = [scene(seed) for seed in range(12)]
+    pictures, masks = [one for one, _, _ in scenes], [mask.astype(float) for _, mask, _ in scenes]
+    coarse = [mask.reshape(4, 4, 4, 4).mean((1, 3)) for mask in masks]
+    scores = {"mine": masks, "coarse": coarse, "wrong": lambda picture: np.ones((5, 5))}
+    with pytest.raises(HeedfulError, match=r"'wrong' has no usable scores.*a map of 5 × 5 scores"):
+        heedful.weigh(model, pictures, scores, unit="grid:4", fitted_by="nothing")
+    del scores["wrong"]
+    audit = heedful.weigh(model, pictures, scores, unit="grid:4", fitted_by="nothing")
+    assert [audit.verdict[name].won for name in ("mine", "coarse")] == [12, 12]

@@ -22,7 +22,7 @@ from heedful.core.registry import Explainer
 from heedful.metrics.score import DRAWS
 from heedful.metrics.verdict import JUDGES
 from heedful.modalities.encode import long_of_many
-from heedful.modalities.kinds import KINDS, checked_unit
+from heedful.modalities.kinds import KINDS, checked_unit, words_for
 from heedful.modalities.operators import checked_operator
 
 OPERATOR_COUNT = 2  # operators that judge by default: their spread is part of the answer
@@ -163,7 +163,8 @@ def _operators(
     wanted = _named(named, "operator", offered)
     if wanted == [ALL]:
         return tuple(offered), tuple(offered)
-    judges = [checked_operator(operator, offered) for operator in wanted]
+    parts = words_for(model.modality, "part").parts
+    judges = [checked_operator(operator, offered, parts) for operator in wanted]
     free = [name for name in offered if name not in judges]
     return tuple(judges), tuple((free or list(offered))[:1])  # one that fits does not judge what it fitted
 

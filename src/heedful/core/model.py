@@ -52,7 +52,7 @@ class FeatureMap:
 # capability -> what is missing when a model lacks it
 CAPABILITIES = {
     "values": "a prediction for an input with units removed",
-    "gradients": "gradients with respect to the token embeddings",
+    "gradients": "gradients with respect to its input",
     "attentions": "attention weights",
     "generate": "text generation",
     "relu": "ReLUs",

@@ -103,6 +103,10 @@ class ImageInput(Input):
         return shapes + self.pixels.tobytes() + masks
 
     @property
+    def map_shape(self) -> tuple[int, int]:
+        return self.height, self.width
+
+    @property
     def read_length(self) -> int:
         return max(1, len(self) // PATCH_PIXELS)
 
