@@ -18,6 +18,7 @@ from heedful.core.evidence import Evidence
 from heedful.core.exports import frame_of, plot_of
 from heedful.core.input import Input
 from heedful.core.internals import Internals
+from heedful.core.phrases import plural
 from heedful.core.result import CodedResult
 from heedful.core.result_kinds import result_kind
 from heedful.core.target import Target
@@ -76,7 +77,8 @@ class Comparison(CodedResult, Mapping[str, Attribution]):
         from heedful.comparisons.single_text import verdict_text
         from heedful.metrics import sensitivity_warning
 
-        little = sensitivity_warning.of_one_text(self.internals.removals, str(self.model.get("kind")))
+        kind, removed = str(self.model.get("kind")), removed_units(self) if self.attributions else "words"
+        little = sensitivity_warning.of_one_text(self.internals.removals, kind, removed)
         unit = self.settings.get("unit", "word")
         units = len(self.x.units(unit)) if self.attributions else 0
         return verdict_text(self.evidence, self.attributions, little, units, unit)
@@ -171,6 +173,11 @@ def ranked_unit(comparison: Comparison) -> str:
 def unit_noun(comparison: Comparison) -> str:
     """What a person calls one of the units that are ranked: "word", "cell"."""
     return comparison.x.unit_noun(ranked_unit(comparison))
+
+
+def removed_units(comparison: Comparison) -> str:
+    """What is removed, as a sentence names it: words of a text whatever the unit."""
+    return "words" if comparison.x.noun == "text" else plural(unit_noun(comparison))
 
 
 def ranked_count(comparison: Comparison) -> int:

@@ -20,7 +20,7 @@ REMOVE_TOP = "remove-top"  # the family of metrics that say how far the output f
 MIN_CHANGE, MIN_CHANGE_SHARE = 0.01, 0.001
 
 
-def of_one_text(removals: Sequence[Removal], kind: str) -> str:
+def of_one_text(removals: Sequence[Removal], kind: str, units: str = "words") -> str:
     """A sentence where little moved, or ""."""
     output = next((p[0][1] for r in removals for p in r.curves.values() if p[0][0] == 0), math.nan)
     moves = [value for removal in removals for value in removal.leave_one_out]
@@ -31,7 +31,7 @@ def of_one_text(removals: Sequence[Removal], kind: str) -> str:
     least = MIN_CHANGE if kind in LOGIT_KINDS else MIN_CHANGE_SHARE * abs(output)
     if not most < least:
         return ""
-    return f"No removal of words moves the output by more than {_up(most)}: there is little to explain."
+    return f"No removal of {units} moves the output by more than {_up(most)}: there is little to explain."
 
 
 def of_many(table: Iterable[Evidence], kind: str) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from heedful.comparisons.result import Comparison, ranked_unit
+from heedful.comparisons.result import Comparison, ranked_unit, unit_noun
 from heedful.core.charts import BandCurve, BandCurves
 from heedful.core.document import Bullets, Cell, Column, Figure, Node, Row, Section, Table, nodes
 from heedful.core.evidence import Evidence
 from heedful.core.numbers import fixed, short
+from heedful.core.phrases import plural
 from heedful.reports.tested_methods import ordered
 
 TITLE = "Which methods are better than random?"
@@ -25,8 +26,8 @@ def evidence(comparison: Comparison) -> tuple[Node, ...]:
     heads = (Column("method"), *(Column(metric, operator) for metric, operator in pairs))
     lead = (
         "Skill: 0 is the mean of random orders, 1 the best value that any method or random order reached on "
-        "this text. Then: how many random orders it beat, the measured value, and between which values "
-        "random orders were. c: the method was fitted by this removal, so it is not judged here."
+        f"this {comparison.x.noun}. Then: how many random orders it beat, the measured value, and between "
+        "which values random orders were. c: the method was fitted by this removal, so it is not judged here."
     )
     verdict = Bullets(tuple(comparison.verdict.splitlines()))
     if len(comparison.x.units(ranked_unit(comparison))) == 1:  # all orders are the same
@@ -50,12 +51,12 @@ def deletion(comparison: Comparison) -> Figure | None:
     if results is None:
         return None
     drawn = [BandCurve(method, points, results.band) for method, points in results.curves.items()]
-    unit = ranked_unit(comparison)
+    unit = plural(unit_noun(comparison))
     chart = BandCurves(
         drawn,
-        f"share of {unit}s removed ({results.operator}), each method's best first",
+        f"share of {unit} removed ({results.operator}), each method's best first",
         "explained number",
-        f"The explained number as {unit}s are removed ({results.operator}), each method's best first",
+        f"The explained number as {unit} are removed ({results.operator}), each method's best first",
         "low",
     )
     return Figure(chart, "Grey band: where random orders were. A good method falls lower and sooner.")
