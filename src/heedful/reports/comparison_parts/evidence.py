@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from heedful.comparisons.result import Comparison, ranked_unit, unit_noun
 from heedful.core.charts import BandCurve, BandCurves
 from heedful.core.document import Bullets, Cell, Column, Figure, Node, Row, Section, Table, nodes
@@ -10,6 +12,8 @@ from heedful.core.numbers import fixed, short
 from heedful.core.phrases import plural
 from heedful.reports.tested_methods import ordered
 
+Points = Sequence[tuple[float, float]]
+Band = tuple[float, float, float]
 TITLE = "Which methods are better than random?"
 
 
@@ -33,7 +37,9 @@ def evidence(comparison: Comparison) -> tuple[Node, ...]:
     if len(comparison.x.units(ranked_unit(comparison))) == 1:  # all orders are the same
         return (Section(TITLE, (verdict,), name="evidence"),)
     table = Table("Evidence by method and metric", heads, tuple(rows))
-    return (Section(TITLE, nodes(verdict, table, deletion(comparison)), lead, "evidence"),)
+    return (
+        Section(TITLE, nodes(verdict, table, deletion(comparison), insertion(comparison)), lead, "evidence"),
+    )
 
 
 def evidence_cell(found: Evidence | None) -> Cell:
@@ -47,16 +53,31 @@ def evidence_cell(found: Evidence | None) -> Cell:
 
 def deletion(comparison: Comparison) -> Figure | None:
     """One panel per method: the explained number as its best words are removed, and the random orders."""
-    results = next((r for r in comparison.internals.removals if r.curves), None)
-    if results is None:
+    found = next((r for r in comparison.internals.removals if r.curves), None)
+    if found is None:
         return None
-    drawn = [BandCurve(method, points, results.band) for method, points in results.curves.items()]
-    unit = plural(unit_noun(comparison))
-    chart = BandCurves(
-        drawn,
-        f"share of {unit} removed ({results.operator}), each method's best first",
-        "explained number",
-        f"The explained number as {unit} are removed ({results.operator}), each method's best first",
-        "low",
-    )
+    chart = _along(comparison, found.curves, found.band, f"removed ({found.operator})", "low")
     return Figure(chart, "Grey band: where random orders were. A good method falls lower and sooner.")
+
+
+def insertion(comparison: Comparison) -> Figure | None:
+    """The same as its best words are kept and all others removed."""
+    found = next((r for r in comparison.internals.removals if r.insertions), None)
+    if found is None:
+        return None
+    how = f"kept, all others removed ({found.operator})"
+    chart = _along(comparison, found.insertions, found.insertion_band, how, "high")
+    return Figure(chart, "Grey band: where random orders were. A good method rises higher and sooner.")
+
+
+def _along(
+    comparison: Comparison, curves: Mapping[str, Points], band: Sequence[Band], how: str, better: str
+) -> BandCurves:
+    units = plural(unit_noun(comparison))
+    return BandCurves(
+        [BandCurve(method, points, band) for method, points in curves.items()],
+        f"share of {units} {how}, each method's best first",
+        "explained number",
+        f"The explained number as {units} are {how}, each method's best first",
+        better,
+    )
