@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from heedful.core.defaults import CONTROL, CONTROLS
 from heedful.core.evidence import Evidence
-from heedful.core.phrases import listed, plural
+from heedful.core.phrases import InputWords, listed
 
 if TYPE_CHECKING:
     from heedful.core.attribution import Attribution
@@ -37,6 +37,7 @@ THIRD = 1 / 3  # of the methods' own model inputs, the most that a test may cost
 TEST_OPERATIONS = 3e11  # about two seconds on one core: so much a test may cost in any case
 ALONE = 20  # words that are removed one at a time
 LAST = "One {} is not enough to rank methods. heedful audit compares them on many {}."
+TEXT = InputWords()
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,7 @@ def verdict_text(
     little: str = "",
     d: int = 0,
     unit: str = "word",
+    words: InputWords = TEXT,
 ) -> str:
     """In words, the answer first.
 
@@ -170,20 +172,21 @@ def verdict_text(
     little   a sentence where there is little to explain
     d        units of the text: what a test would cost is told
     unit     what is removed
+    words    what sentences call the input and its parts
     """
     if not evidence:
         how = "pass evidence=True to heedful.explain"
         return f"Nothing was weighed, so nothing can be said about which method to use: {how}."
-    methods, noun = standings(evidence), items[0].x.noun if items else "text"
-    called = items[0].x.unit_noun(unit) if items else unit
+    methods = standings(evidence)
     lines = ["No metric of the verdict was measured here."]
     if methods:
-        counted = _counts(methods, len({e.metric for e in evidence if e.family}), noun)
-        lines = [counted, _tested(methods, d, noun)]
+        metrics = len({e.metric for e in evidence if e.family})
+        lines = [_counts(methods, metrics, words.noun), _tested(methods, d, words.noun)]
     if d == 1:
-        lines = [f"The {noun} has one {called}: there are no orders to compare, so no method can be tested."]
-    lines += [_removed(evidence, items, plural(called) if noun != "text" else "words"), little]
-    return "\n".join([*filter(None, lines), LAST.format(noun, plural(noun))])
+        one = f"The {words.noun} has one {unit}"
+        lines = [f"{one}: there are no orders to compare, so no method can be tested."]
+    lines += [_removed(evidence, items, words.parts), little]
+    return "\n".join([*filter(None, lines), LAST.format(words.noun, words.many)])
 
 
 def _counts(methods: Sequence[MethodStanding], metrics: int, noun: str) -> str:
@@ -228,8 +231,8 @@ def _default_rows(d: int) -> int:
     return len(METRICS) * len(set(bin_counts(d)))
 
 
-def _removed(evidence: Sequence[Evidence], items: Sequence[Attribution], units: str) -> str:
-    """By what the evidence removes units, and by what the methods that remove some do."""
+def _removed(evidence: Sequence[Evidence], items: Sequence[Attribution], parts: str) -> str:
+    """By what the evidence removes them, and by what the methods that remove some do."""
     here = next((e.operator for e in evidence if e.operator), "")
     own: dict[tuple[str, ...], list[str]] = {}
     for item in items:
@@ -239,7 +242,7 @@ def _removed(evidence: Sequence[Evidence], items: Sequence[Attribution], units: 
         return ""
     same = [name for operators, names in own.items() if here in operators for name in names]
     fitted = [f"{listed(names)} by {listed(list(ops))}" for ops, names in own.items() if here not in ops]
-    by = f"The evidence removes {units} by {here}"
+    by = f"The evidence removes {parts} by {here}"
     by += f"; fitted: {'; '.join(fitted)}" if fitted else ""
     if same:
         are = "was" if len(same) == 1 else "were"

@@ -19,7 +19,6 @@ from heedful.comparisons.result import (
     Comparison,
     matrix,
     ranked_count,
-    removed_units,
     unit_noun,
     with_written,
 )
@@ -69,7 +68,7 @@ def pointed(comparison: Comparison) -> str:
     """Which words most methods point at."""
     ranked = _ranked(comparison)
     if not ranked:
-        which = f"the {removed_units(comparison)} of this {comparison.x.noun}"
+        which = f"the {comparison.words.parts} of this {comparison.x.noun}"
         return f"No method ranks {which}: every score is the same."
     return _pointed(ranked, comparison)
 

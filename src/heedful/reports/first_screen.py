@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from heedful.comparisons.result import Comparison, ranked_unit, removed_units, unit_noun
+from heedful.comparisons.result import Comparison, ranked_unit, unit_noun
 from heedful.comparisons.single_text import draws_needed, no_better_than_controls, standings
 from heedful.core.defaults import CONTROLS
 from heedful.core.internals import Removal
@@ -260,5 +260,5 @@ def effect_unit(comparison: Comparison) -> str:
 
 def little(comparison: Comparison) -> str:
     """A sentence where removing words hardly changes the output."""
-    kind, units = str(comparison.model.get("kind")), removed_units(comparison)
-    return sensitivity_warning.of_one_text(comparison.internals.removals, kind, units)
+    kind = str(comparison.model.get("kind"))
+    return sensitivity_warning.of_one_text(comparison.internals.removals, kind, comparison.words)
