@@ -60,7 +60,9 @@ def _removals(session: Session, explained: Explained) -> list[Removal]:
         return []
     first = operator_of(session.model, explained.items)
     removals = []
-    for operator in sorted(session.model.operators, key=lambda name: name != first):
+    fitted = (name for item in explained.items for name in item.fitted_by or ())
+    used = dict.fromkeys((*session.model.operators, *fitted))  # one that was named, too
+    for operator in sorted(used, key=lambda name: name != first):
         ends = _known(session, explained, operator, [np.ones(d, bool)])
         leave_one_out = ends[0] - np.array(_known(session, explained, operator, ~np.eye(d, dtype=bool)))
         if np.isfinite(leave_one_out).any():
