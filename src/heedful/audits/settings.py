@@ -164,7 +164,7 @@ def _operators(
     if wanted == [ALL]:
         return tuple(offered), tuple(offered)
     parts = words_for(model.modality, "part").parts
-    judges = [checked_operator(operator, offered, parts) for operator in wanted]
+    judges = [checked_operator(operator, model.named_operators, parts) for operator in wanted]
     free = [name for name in offered if name not in judges]
     return tuple(judges), tuple((free or list(offered))[:1])  # one that fits does not judge what it fitted
 

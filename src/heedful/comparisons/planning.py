@@ -355,7 +355,8 @@ def _check_params(
 ) -> None:
     for name, given in params.items():
         registry.get(name).check(given)
-        checked_operator(given.get("operator"), model.operators, words_for(model.modality, "part").parts)
+        parts = words_for(model.modality, "part").parts
+        checked_operator(given.get("operator"), model.named_operators, parts)
         if named and name not in {entry.name for entry in chosen}:
             raise HeedfulError(
                 f"parameters were given for {name!r}, which does not run here",
