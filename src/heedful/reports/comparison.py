@@ -172,7 +172,7 @@ def _numbers(comparison: Comparison) -> dict[str, object]:
     del data["agreement"]
     picture = isinstance(comparison.x, ImageInput)
     if picture:  # it is on the page, and scores by pixel are many
-        del data["x"]["pixels"]
+        data["x"].pop("png", None)
     for item in data["attributions"]:
         for name in ("scores", "stderr") if picture else ("words",):
             del item[name]
