@@ -44,7 +44,7 @@ def explain(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Use several methods to show which words, or parts of a picture, decided one prediction.
+    """Show which words, or parts of a picture, decided one prediction.
 
     \b
     heedful explain "The pasta was not great, but the staff were wonderful"
