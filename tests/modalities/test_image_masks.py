@@ -11,7 +11,7 @@ from transformers import CLIPImageProcessorPil, ViTImageProcessorPil
 
 from heedful.core.errors import HeedfulError
 from heedful.modalities.image_files import ORIENTATION, Picture, read_picture
-from heedful.modalities.image_masks import Boxes, mask_of, read_boxes, turned
+from heedful.modalities.image_masks import TruthBoxes, mask_of, read_boxes, turned
 from heedful.models.image_reader import ImageReader, reader_of
 
 RNG = np.random.default_rng(29)
@@ -42,7 +42,7 @@ def test_boxes_are_in_the_coordinates_of_the_file(tmp_path: Path) -> None:
     pixels = np.zeros((12, 20, 3), np.uint8)
     pixels[2:5, 15:20] = 255
     picture = read_picture(saved(tmp_path / "a.png", pixels, 6))
-    np.testing.assert_array_equal(mask_of(Boxes(((15, 2, 20, 5),)), picture), picture.pixels[..., 0] > 0)
+    np.testing.assert_array_equal(mask_of(TruthBoxes(((15, 2, 20, 5),)), picture), picture.pixels[..., 0] > 0)
 
 
 def test_a_mask_of_the_upright_size_alone_is_upright_already(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_mask_is_resized_and_cropped_as_the_picture() -> None:
 
 
 def _box(height: int, width: int, box: tuple[int, int, int, int]) -> np.ndarray:
-    return mask_of(Boxes((box,)), Picture(np.zeros((height, width, 3), np.uint8)))
+    return mask_of(TruthBoxes((box,)), Picture(np.zeros((height, width, 3), np.uint8)))
 
 
 def test_values_above_half_of_the_largest_are_inside() -> None:
@@ -84,7 +84,7 @@ def test_values_above_half_of_the_largest_are_inside() -> None:
 
 
 def test_boxes_are_read_as_people_write_them() -> None:
-    one = Boxes(((1, 2, 3, 4),))
+    one = TruthBoxes(((1, 2, 3, 4),))
     for given in (
         "1 2 3 4",
         "1, 2, 3, 4",
@@ -94,7 +94,7 @@ def test_boxes_are_read_as_people_write_them() -> None:
         np.array([1, 2, 3, 4.0]),
     ):
         assert read_boxes(given) == one
-    assert read_boxes("1 2 3 4; 5 6 7 8") == Boxes(((1, 2, 3, 4), (5, 6, 7, 8)))
+    assert read_boxes("1 2 3 4; 5 6 7 8") == TruthBoxes(((1, 2, 3, 4), (5, 6, 7, 8)))
     assert read_boxes("") is None
     for bad in ("1 2 3", "a b c d", "[1, 2, null, 4]", {"left": 1}, [[1, 2], [3, 4]], "[[" * 5000):
         with pytest.raises(HeedfulError, match="boxes cannot be read"):
@@ -106,7 +106,7 @@ def test_what_does_not_fit_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(HeedfulError, match="the mask has 5 × 5 pixels: its picture has 6 × 4"):
         mask_of(np.ones((5, 5)), picture)
     with pytest.raises(HeedfulError, match="does not fit the picture"):
-        mask_of(Boxes(((0, 0, 7, 4),)), picture)
+        mask_of(TruthBoxes(((0, 0, 7, 4),)), picture)
     Image.new("RGBA", (6, 4), (0, 0, 0, 0)).save(tmp_path / "clear.png")
     with pytest.raises(HeedfulError, match="transparent"):
         mask_of(tmp_path / "clear.png", picture)

@@ -92,8 +92,8 @@ def audit(
         How words are removed to judge the methods. If `None`, two operators that no method used to compute
         its scores. If "all", each operator judges the scores that were computed with the other operators.
     unit
-        What is removed and scored as one piece: "word", "token" or "sentence"; of pictures "patch",
-        "grid:8" or "superpixel". If empty, words, or cells of about 8 × 8 per picture.
+        What is removed and scored as one piece: "word", "token" or "sentence"; of pictures "patch"
+        or "grid:8". If empty, words, or about 8 × 8 cells per picture.
     seed
         Random seed.
     draws

@@ -65,8 +65,8 @@ def weigh(
     target
         The output that the scores explain. If `None`, the prediction.
     unit
-        What is removed as one piece to judge the scores: "word", "token" or "sentence"; of pictures "patch",
-        "grid:8" or "superpixel". If empty, words, or cells of about 8 × 8 per picture.
+        What is removed as one piece to judge the scores: "word", "token" or "sentence"; of pictures "patch"
+        or "grid:8". If empty, words, or about 8 × 8 cells per picture.
     fitted_by
         The removal operator that was used to compute the scores ("mask", "delete", ...), or "nothing" for
         gradients and attention. If methods differ, a mapping from method to operator. If `None`, the operator

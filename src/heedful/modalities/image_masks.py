@@ -27,15 +27,15 @@ BOX = "Give left, top, right and bottom, such as 10 20 110 90, or a JSON list of
 
 
 @dataclass(frozen=True)
-class Boxes:
-    """Boxes around the thing: left, top, right, bottom."""
+class TruthBoxes:
+    """TruthBoxes around the thing: left, top, right, bottom."""
 
     boxes: tuple[tuple[int, ...], ...]
 
 
-def read_boxes(given: Any) -> Boxes | None:
+def read_boxes(given: Any) -> TruthBoxes | None:
     """From "10 20 110 90", several separated by semicolons, JSON, or numbers; None where nothing is given."""
-    if given is None or isinstance(given, Boxes):
+    if given is None or isinstance(given, TruthBoxes):
         return given
     if isinstance(given, str):
         if not given.strip():
@@ -45,7 +45,7 @@ def read_boxes(given: Any) -> Boxes | None:
         table = np.asarray(given, dtype=np.float64)
         table = table[None] if table.ndim == 1 else table
         if table.ndim == 2 and table.shape[1] == 4 and len(table) and np.isfinite(table).all():
-            return Boxes(tuple(tuple(round(value) for value in row) for row in table.tolist()))
+            return TruthBoxes(tuple(tuple(round(value) for value in row) for row in table.tolist()))
     except (TypeError, ValueError):
         pass
     raise HeedfulError("the boxes cannot be read", f"they are {given!r:.60}", BOX)
@@ -62,7 +62,7 @@ def mask_of(given: Any, picture: Picture) -> Mask:
     """(H, W) of the upright picture."""
     upright = picture.pixels.shape[:2]
     stored = upright[::-1] if picture.orientation >= 5 else upright
-    if isinstance(given, Boxes):
+    if isinstance(given, TruthBoxes):
         return turned(_filled(given.boxes, stored), picture.orientation)
     mask = _read_mask(given)
     if mask.shape == stored:

@@ -16,7 +16,7 @@ from heedful.io.datasets import csv_file, jsonl_file, parquet_file, text_file
 from heedful.io.datasets.pictures import FolderSource, folder_source, located, picture_row
 from heedful.io.datasets.rows import PATH, Columns, DataRow
 from heedful.io.files import RESUME_HINT
-from heedful.modalities.image_masks import Boxes
+from heedful.modalities.image_masks import TruthBoxes
 from heedful.modalities.kinds import KINDS as INPUT_KINDS
 
 KINDS = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
@@ -182,7 +182,7 @@ def _without_copies(rows: Iterable[DataRow], modality: str) -> Iterator[DataRow]
 
 def _mask_digest(mask: Any) -> str:
     """A mask that cannot be read is known by its name: its row says what is wrong."""
-    if mask is None or isinstance(mask, Boxes):
+    if mask is None or isinstance(mask, TruthBoxes):
         return f" {mask.boxes}" if mask is not None else ""
     try:
         content = Path(mask).read_bytes() if isinstance(mask, str | Path) else np.asarray(mask).tobytes()
