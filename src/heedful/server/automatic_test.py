@@ -1,6 +1,6 @@
 """The test of the methods that the page runs by itself, where it is cheap, and the first screen as data.
 
-    operations = 2 x model inputs x tokens x parameters
+    operations = 2 x model inputs x positions (tokens of a text) x parameters
 
 It is the rule of the plan (heedful.comparisons.planning), never a clock: the same text of the same model is
 always treated alike. A test of more operations waits for a click. So does a cheap one while others are at
@@ -33,9 +33,9 @@ ASK_FOR_AUDIT = (
 )
 
 
-def operations(inputs: float, tokens: int, size: int) -> float:
+def operations(inputs: float, positions: int, size: int) -> float:
     """Of so many model inputs; of a model whose size is not known, infinitely many."""
-    return 2.0 * inputs * tokens * (size or math.inf)
+    return 2.0 * inputs * positions * (size or math.inf)
 
 
 def is_cheap(made: Plan) -> bool:
@@ -43,7 +43,7 @@ def is_cheap(made: Plan) -> bool:
     if not made.weighing or {entry.name for entry in made.chosen} <= {CONTROL}:
         return False
     inputs = made.likely_rows + made.weighing
-    return operations(inputs, len(made.x), made.model.size) <= MAX_OPERATIONS
+    return operations(inputs, made.x.read_length, made.model.size) <= MAX_OPERATIONS
 
 
 def removed_alone(made: Plan, unit: str, operator: str) -> Removal:
