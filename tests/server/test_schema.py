@@ -16,7 +16,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from heedful.server.routes import explain, generate, jobs
+from heedful.server.routes import explain, generate, jobs, pictures
 
 CHECKS = [
     not_a_server_error,
@@ -25,7 +25,7 @@ CHECKS = [
     response_schema_conformance,
 ]
 TEXTS = ["not bad", "", " ", "a", "</script><b>", "שלום 👩‍👩‍👧 很好", "x " * 2000, "the cat sat " * 16]
-WAYS = [*explain.router.routes, *jobs.router.routes, *generate.router.routes]
+WAYS = [*explain.router.routes, *jobs.router.routes, *generate.router.routes, *pictures.router.routes]
 PLACES = sorted((route.path, method.lower()) for route in WAYS for method in route.methods)
 ROUTES = [(path, method, GenerationMode.POSITIVE) for path, method in PLACES]
 # of a route that takes nothing, nothing can be wrong

@@ -102,7 +102,7 @@ def planned(
         timed=False,
     )
     settings = {**made.settings, "source": ask.model, "target": ask.spec, "params": {}}
-    settings |= {"text": ask.given()} if ask.picture is None else {"picture": ask.picture}
+    settings |= {"text": ask.given()} if ask.picture is None else {"picture": ask.picture, "text": ask.text}
     settings |= {"audit": advice} if (advice := memory.advice.get(ask.model)) else {}
     if ask.methods is None and set(names) <= set(model.default_methods):
         settings["methods"] = None  # so they need no name to be run again

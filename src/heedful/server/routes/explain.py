@@ -21,6 +21,7 @@ from heedful.server import audit_advice, automatic_test, brush, internals, live_
 from heedful.server.model_pool import ServedModel
 from heedful.server.picture_cells import unit_names
 from heedful.server.schemas import requests, responses
+from heedful.server.security import MAX_PICTURE_BYTES
 from heedful.server.state import REFUSALS, NotFound, Number, RequestState, ServerState
 
 router = APIRouter(prefix="/api", responses=REFUSALS)
@@ -46,6 +47,7 @@ def server_info(state: RequestState) -> responses.ServerInfo:
         allow_load=state.models.allow_load,
         methods=methods,
         limit=requests.MAX_TEXT_CHARACTERS,
+        picture_limit=MAX_PICTURE_BYTES,
         written=requests.MAX_WRITTEN,
         runs=state.runs.root.is_dir(),
         waiting={s.name: s.worker.queue.qsize() for s in served_models},

@@ -173,7 +173,8 @@ class ServerInfo(BaseModel):
     allow_load: bool
     methods: list[Method]
     written: int  # tokens that may be written
-    limit: int
+    limit: int  # characters of a text
+    picture_limit: int  # bytes of a picture
     runs: bool
     waiting: dict[str, int]  # by model, quick questions in the queue
 
