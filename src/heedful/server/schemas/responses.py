@@ -81,6 +81,13 @@ class StoredPictureInfo(BaseModel):
     notes: list[str]
 
 
+class ExamplePicture(BaseModel):
+    """A picture that comes with a model."""
+
+    id: str
+    label: str
+
+
 class LiveAnswer(BaseModel):
     text: str  # as the model reads it: both texts of a pair, a chat in its template
     picture: PictureCells | None = None  # where the model reads a picture
@@ -145,7 +152,8 @@ class ServedModelInfo(BaseModel):
     kind: str
     modality: str  # text, image, or both
     few: list[str]  # methods that run when none is chosen, the most faithful first
-    units: list[str]  # what can be removed as one; the usual one first
+    units: list[str]  # what can be removed as one
+    examples: list[ExamplePicture] = []
     labels: list[str]
     window: int | None
     pairs: bool  # reads two texts

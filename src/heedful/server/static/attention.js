@@ -1,7 +1,7 @@
 // The attention of every head: one pass, drawn by the atlas of the report.
 import { $, button, code, heading, make, parts, shell } from "./dom.js";
 import { cancel, ENDED, follow, start } from "./net.js";
-import { hasText, keep, said, state } from "./state.js";
+import { hasInput, keep, reads, said, state } from "./state.js";
 import * as tabs from "./tabs.js";
 
 let shown = "", offered = false, stop = null, waiting = null;  // a drawing needs a panel that is open
@@ -10,7 +10,7 @@ const key = () => JSON.stringify(said());
 export const clear = () => { shown = ""; stop?.(); if (offered) invite(); };
 
 export const offer = (known) => {
-  offered = known.capabilities.includes("attentions");
+  offered = known.capabilities.includes("attentions") && !reads.picture;
   tabs.offer("attention", offered);
   shown = "";
   if (offered) invite();
@@ -20,7 +20,7 @@ const LEAD = "Where each head of each layer attends to, on this text.";
 tabs.onOpen("attention", () => stale());
 
 const invite = (note = "") => {
-  const can = hasText();
+  const can = hasInput();
   $("attention").replaceChildren(...heading("Attention", LEAD), note && make("p", { className: "lead", textContent: note }),
     make("p", { className: "acts" }, button("Show every head · one pass", draw, { className: "act go", disabled: !can })));
 };
@@ -28,7 +28,7 @@ const invite = (note = "") => {
 export const stale = () => {
   if (!offered) return;
   if (shown === key() && waiting && tabs.isOpen("attention")) { atlas(waiting); return; }
-  if (!shown) { if (state.atlas && tabs.isOpen("attention") && hasText()) draw(); else invite(); return; }
+  if (!shown) { if (state.atlas && tabs.isOpen("attention") && hasInput()) draw(); else invite(); return; }
   if (shown === key()) return;
   waiting = null;
   shown = "";
