@@ -34,9 +34,24 @@ const nameOf = (cell) => `row ${Math.floor(cell / columns()) + 1}, column ${cell
 
 // --- the picture and its cells ----------------------------------------------------------------------
 
-const articles = () => [...document.querySelectorAll("#methods .method:not(.waits)")];
-const methodOf = (article) => article.querySelector(".name").firstChild.textContent.trim();
-const shown = () => articles().find((article) => methodOf(article) === shading()) || articles()[0];
+const tiles = () => [...document.querySelectorAll("#methods .map")].filter((tile) => tile.querySelector("svg.picture"));
+const nameOfTile = (tile) => tile.querySelector(".name").firstChild.textContent.replace("(control)", "").trim();
+const PLAIN = "the picture";
+const names = () => tiles().map(nameOfTile);
+const by = () => (names().includes(shading()) ? shading() : names().find((name) => name !== PLAIN) ?? "");
+
+// The drawing of a tile with definitions of its own: those of a hidden panel are not drawn by browsers.
+const mapOf = () => {
+  const tile = tiles().find((one) => nameOfTile(one) === by());
+  if (!tile) return [];
+  const own = (html) => html.replaceAll(/\bh[0-9a-f]{8}-p/g, "brush-p");
+  const box = make("div");
+  box.innerHTML = own([...document.querySelectorAll("#methods svg.unseen")].map(({ outerHTML }) => outerHTML).join("") + tile.querySelector("svg.picture").outerHTML);
+  const map = box.querySelector("svg.picture");
+  map.removeAttribute("role");
+  map.setAttribute("aria-hidden", "true");
+  return [...box.children];
+};
 
 // Drawn by the methods' own drawing; the cells lie over it.
 export const claims = () => { if (live) { draw(); ask(); } };
@@ -46,7 +61,6 @@ const sizes = (edges) => edges.slice(1).map((end, index) => `${end - edges[index
 const draw = () => {
   if (!live || painting) return;
   const focused = board.contains(document.activeElement);
-  const map = shown()?.querySelector("svg.picture")?.cloneNode(true);
   const grid = make("div", { className: "cells", role: "grid", aria: { label: "Cells of the picture", multiselectable: "true" }, on: { keydown: keys, pointerdown: begin, pointermove: go } });
   grid.style.gridTemplateRows = sizes(live.picture.rows);
   for (let row = 0; row < rows(); row += 1) {
@@ -58,11 +72,9 @@ const draw = () => {
     }
     grid.append(line);
   }
-  map?.setAttribute("aria-hidden", "true");
-  map?.removeAttribute("role");
   const [high, wide] = [live.picture.rows.at(-1), live.picture.columns.at(-1)];
   board.style.aspectRatio = `${wide} / ${high}`;
-  board.replaceChildren(...(map ? [map] : []), grid);
+  board.replaceChildren(...mapOf(), grid);
   controls();
   if (focused) cellAt(at)?.focus();
 };
@@ -136,14 +148,13 @@ const picker = (label, options, value, change) => {
 };
 
 const controls = () => {
-  const names = articles().map(methodOf), usual = model().operators;
-  const key = JSON.stringify([names, shading(), state.operator, chosen.size > 0, usual]);
+  const usual = model().operators, operator = state.operator || found?.operators?.[0] || usual[0];
+  const key = JSON.stringify([names(), by(), operator, chosen.size > 0, usual]);
   if (tools.dataset.key === key || tools.contains(document.activeElement) && document.activeElement.tagName === "SELECT") return;
   tools.dataset.key = key;
-  const by = names.includes(shading()) ? shading() : names[0];
   tools.replaceChildren(
-    picker("Map of", names.map((name) => [name, name]), by, (name) => { state.shade = name; keep(); shade(); tools.dataset.key = ""; document.activeElement.blur(); draw(); }),
-    picker("Removed part", [["", `as the methods do (${NAMES[found?.operators?.[0]] ?? NAMES[usual[0]]})`], ...usual.map((name) => [name, NAMES[name] ?? name])], state.operator, (name) => { state.operator = name; ask(); }),
+    picker("Map of", names().map((name) => [name, name]), by(), (name) => { state.shade = name; keep(); shade(); tools.dataset.key = ""; document.activeElement.blur(); draw(); }),
+    picker("Removed part", usual.map((name) => [name, NAMES[name] ?? name]), operator, (name) => { state.operator = name; ask(); }),
     button("Clear", empty, { disabled: !chosen.size }));
 };
 
@@ -155,7 +166,7 @@ const ask = async () => {
   if (!live) return;
   if (!chosen.size) { drop("brush"); found = null; asked = ""; result(); return; }
   const request = { ...question(), cells: state.cells, methods: state.methods, ...(state.operator ? { operator: state.operator } : {}) };
-  const key = JSON.stringify([request, articles().map(methodOf)]);
+  const key = JSON.stringify([request, names()]);
   if (key === asked) return;
   asked = key;
   board.classList.add("asking");
@@ -166,6 +177,7 @@ const ask = async () => {
     say(sentence());
   } catch (error) { found = { error: error.message }; asked = ""; }
   board.classList.remove("asking");
+  controls();
   result();
 };
 
@@ -186,7 +198,7 @@ const result = () => {
     outcome.replaceChildren(make("p", { className: found ? "problem" : "lead", textContent: found?.error || "No cell is marked yet." }));
     return;
   }
-  const places = found.elsewhere, order = articles().map(methodOf);
+  const places = found.elsewhere, order = names();
   const control = places.length ? { name: "elsewhere", value: mean(places), note: `control: ${spread(places)}` } : null;
   const seen = found.picture && make("img", { className: "removed", src: `data:image/png;base64,${found.picture}`, alt: "The picture without the region, as the model reads it" });
   const now = make("div", { className: "now" }, seen, make("div", {}, make("h3", { className: "name", textContent: "Without the region" }), found.prediction.length ? bars(found.prediction) : ""));

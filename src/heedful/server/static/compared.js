@@ -34,11 +34,12 @@ export const compared = (found, number, place, control = null) => {
   const rows = [row("actual", actual, most, "actual", `${plain(found.before)} → ${plain(found.after)}`, shares ? found.area : undefined)];
   if (control) rows.push(row(control.name, control.value, most, "control", control.note, shares ? found.area : undefined));
   rows.push(...own.map((claim) => row(claim.method, claim.claimed, most, claim.method === "random" ? "control" : "", how(claim), share(claim))));
-  if (shares) rows.push(...quiet.map((claim) => row(claim.method, null, most, "", "no sign: claims no direction", share(claim))));
+  if (shares) rows.push(...quiet.map((claim) => row(claim.method, null, most, "", "no sign", share(claim))));
   const heads = shares ? [...HEADS.slice(0, 3), "in the region", ""] : HEADS;
   const head = make("thead", {}, make("tr", {}, ...heads.map((name) => make("th", { scope: "col", textContent: name }))));
   const names = quiet.map(({ method }) => method);
   const notes = [...found.notes, ...(names.length && !shares ? [`${names.join(", ")} ${names.length === 1 ? "has" : "have"} no sign, so no direction is claimed.`] : [])];
+  if (shares && names.length) notes.push("A method without a sign claims no direction: compare its share with the area.");
   if (shares) notes.push(`In the region: the share of the sizes of all scores of the method. The region has ${percent(found.area)} of the area.`);
   return make("div", { className: "compared" },
     make("p", { className: "lead", textContent: `Change of ${number}. All bars have one scale. Scores of gradients and of the control have another unit: compare only their direction.` }),

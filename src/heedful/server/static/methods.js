@@ -107,14 +107,13 @@ const first = () => {
 
 // How strongly maps cover pictures, everywhere on the page.
 const opacity = () => {
-  const first = $("verdict").querySelector("svg.picture");
-  if (!first) return;
-  const slide = make("input", { type: "range", min: 0, max: 100, step: 5, value: state.opacity, on: { input: () => { state.opacity = Number(slide.value); cover(); keep(); } } });
-  const label = make("label", { className: "field opacity" }, make("span", { textContent: "Strength of the colours" }), slide);
-  first.closest(".choice, .parts").after(label);
+  const slide = $("verdict").querySelector(".heat-strength input");
+  const cover = () => document.documentElement.style.setProperty("--heat", String(state.opacity / 100));
   cover();
+  if (!slide) return;
+  slide.value = state.opacity;
+  slide.addEventListener("input", () => { state.opacity = Number(slide.value); cover(); keep(); });
 };
-const cover = () => document.documentElement.style.setProperty("--cover", String(state.opacity / 100));
 
 // The picker of the first screen, which Try it follows.
 const radios = () => [...$("verdict").querySelectorAll(".choice > input")];
@@ -144,7 +143,7 @@ const saving = () => {
 const methods = () => {
   const open = $("methods").querySelector("details.choose")?.open;
   const section = parts(html("methods"));
-  const list = section.querySelector(".methods");
+  const list = section.querySelector(".methods, .maps");
   for (const cost of costs()) if (!isDone(cost) && list) list.append(waits(cost));
   const numbers = make("details", { className: "more" }, make("summary", { textContent: `Claimed and measured, ${reads.picture ? "part by part" : "word by word"}` }), parts(html("numbers")));
   $("methods").replaceChildren(section, progress(), bar(), choose(open), numbers);
