@@ -84,6 +84,11 @@ class Model:
         return ()
 
     @property
+    def named_operators(self) -> tuple[str, ...]:
+        """Those that run when they are named; the last may not fit every unit."""
+        return self.operators
+
+    @property
     def default_methods(self) -> tuple[str, ...]:
         """What runs when no method is named, as far as the model supports it."""
         return DEFAULT_METHODS
