@@ -29,7 +29,7 @@ TEXTS = ["not bad", "", " ", "a", "</script><b>", "שלום 👩‍👩‍👧 �
 WAYS = [*explain.router.routes, *jobs.router.routes, *generate.router.routes, *pictures.router.routes]
 PLACES = sorted((route.path, method.lower()) for route in WAYS for method in route.methods)
 ROUTES = [(path, method, GenerationMode.POSITIVE) for path, method in PLACES]
-# of a route that takes nothing, nothing can be wrong; nor of one that takes any bytes, which has its own tests
+# of a route that takes nothing, or any bytes, nothing can be wrong
 ROUTES += [(p, m, GenerationMode.NEGATIVE) for p, m in PLACES if (m == "post" and p != PICTURES) or "{" in p]
 # the server's threads draw random numbers in this process, which Hypothesis takes for its strategies' doing
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")

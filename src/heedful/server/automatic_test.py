@@ -19,6 +19,7 @@ from heedful.comparisons.result import Comparison, ranked_unit
 from heedful.core.defaults import CONTROL
 from heedful.core.document import Bullets, Node, Paragraph, nodes
 from heedful.core.internals import Removal
+from heedful.core.phrases import plural
 from heedful.reports import comparison as report
 from heedful.reports import first_screen
 from heedful.reports.tested_methods import ordered, passed, removal
@@ -31,6 +32,10 @@ ASK_FOR_AUDIT = (
     "Which method to use on this model: run heedful audit on 50 texts or more. Its recommendation is shown "
     "here if --runs names the folder where the audit is stored."
 )
+
+
+def ask_for_audit(comparison: Comparison) -> str:
+    return ASK_FOR_AUDIT.replace("texts", plural(comparison.x.noun))
 
 
 def operations(inputs: float, positions: int, size: int) -> float:
@@ -59,7 +64,7 @@ def untested(comparison: Comparison) -> tuple[Node, ...]:
     """The first screen until the test is done: no words are named, and the colours are only a claim."""
     method = ordered(comparison)[0]
     claim = f"Not tested yet: the colours show what {method} claims."
-    use = first_screen.which_to_use(comparison, ASK_FOR_AUDIT)
+    use = first_screen.which_to_use(comparison, ask_for_audit(comparison))
     return nodes(report.shaded(comparison), Bullets((claim,)), Paragraph(use, "answer") if use else None)
 
 
@@ -81,5 +86,5 @@ def first_screen_of(comparison: Comparison) -> responses.FirstScreen:
             for one in passed(comparison)
         ],
         methods=first_screen.better_than_random(comparison),
-        advice=first_screen.which_to_use(comparison, ASK_FOR_AUDIT),
+        advice=first_screen.which_to_use(comparison, ask_for_audit(comparison)),
     )

@@ -35,9 +35,10 @@ from heedful.reports import comparison as report
 from heedful.reports import comparison_parts as sections
 from heedful.reports.comparison_summary import explained, notes
 from heedful.reports.html import nodes_html
+from heedful.reports.picture_grid import by_method
 from heedful.reports.prediction import predictions
 from heedful.reports.tested_methods import ordered
-from heedful.server.automatic_test import ASK_FOR_AUDIT, is_cheap, removed_alone, untested
+from heedful.server.automatic_test import ask_for_audit, is_cheap, removed_alone, untested
 from heedful.server.explanation_cache import ExplanationCache
 from heedful.server.picture_cells import cells_of
 from heedful.server.schemas import requests, responses
@@ -249,10 +250,13 @@ def parts(comparison: Comparison, agreement: bool = True, test_follows: bool = F
     """Sections of the report, drawn by the report's own code; those methods first that beat most random
     orders."""
     best_first = replace(comparison, attributions=tuple(comparison[name] for name in ordered(comparison)))
+    is_picture = isinstance(comparison.x, ImageInput)
     drawn: dict[str, Sequence[Node]] = {
-        "verdict": untested(comparison) if test_follows else report.first(comparison, ASK_FOR_AUDIT),
-        "methods": [sections.methods(best_first)],
-        "numbers": sections.words(comparison),
+        "verdict": untested(comparison)
+        if test_follows
+        else report.first(comparison, ask_for_audit(comparison)),
+        "methods": [by_method(comparison) if is_picture else sections.methods(best_first)],
+        "numbers": [sections.claims(comparison)] if is_picture else sections.words(comparison),
         "evidence": sections.evidence(comparison),
         "agreement": sections.agreement(comparison) if agreement else (),
         "cost": sections.cost(comparison),

@@ -57,6 +57,7 @@ class PictureStore:
     def __init__(self, most: int = MAX_PICTURES, most_bytes: int = MAX_BYTES) -> None:
         self.most, self.most_bytes = most, most_bytes
         self._pictures = OrderedDict[str, StoredPicture]()
+        self._fixed: dict[str, StoredPicture] = {}
         self._lock, self._decoding = threading.Lock(), threading.Lock()
 
     def add(self, file: bytes) -> StoredPicture:
@@ -64,11 +65,16 @@ class PictureStore:
         with self._decoding:
             return self.keep(read_picture(file, MAX_SIDE))
 
-    def keep(self, picture: Picture) -> StoredPicture:
+    def keep(self, picture: Picture, always: bool = False) -> StoredPicture:
+        """`always`: it is never forgotten."""
         pixels = picture.pixels
         content = str(pixels.shape).encode() + pixels.tobytes()
         stored = StoredPicture(hashlib.sha256(content).hexdigest()[:32], picture, png(_preview(picture)))
         with self._lock:
+            if always:
+                self._fixed[stored.number] = stored
+            if stored.number in self._fixed:
+                return stored
             self._pictures[stored.number] = stored
             self._pictures.move_to_end(stored.number)
             while len(self._pictures) > 1 and (
@@ -79,13 +85,15 @@ class PictureStore:
 
     def get(self, number: str) -> StoredPicture:
         with self._lock:
+            if number in self._fixed:
+                return self._fixed[number]
             if number not in self._pictures:
                 raise PictureNotFound
             self._pictures.move_to_end(number)
             return self._pictures[number]
 
     def __contains__(self, number: object) -> bool:
-        return number in self._pictures
+        return number in self._pictures or number in self._fixed
 
     @property
     def _size(self) -> int:

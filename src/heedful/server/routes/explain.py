@@ -64,6 +64,7 @@ def _model(served: ServedModel, state: ServerState) -> responses.ServedModelInfo
         modality=str(facts.get("modality", "text")),
         few=live_explain.live_order(model),
         units=unit_names(model),
+        examples=state.examples(served),
         labels=list(model.labels)[:1000],
         window=model.window,
         pairs=_reads_pairs(model),

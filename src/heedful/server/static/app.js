@@ -164,7 +164,7 @@ const targets = () => {
   if (labels.length > 2) controls.push(field("rather than", picker(other, state.contrast, choose("contrast"), "What it is contrasted with")));
   const usual = methods.cells()?.unit ?? "", { units } = model();
   const names = (units.includes(usual) || !reads.picture ? units : [usual, ...units]).filter(Boolean).map((name) => [name, UNITS[name] ?? name.replace(/^grid:(\d+)$/, "$1 × $1 cells")]);
-  controls.push(field("by", picker(names, state.unit || usual || units[0], chooseUnit, "What is removed as one")));
+  if (usual || state.unit || !reads.picture) controls.push(field("by", picker(names, state.unit || usual || units[0], chooseUnit, "What is removed as one")));
   const seed = make("input", { type: "number", min: 0, max: 2 ** 31 - 1, value: state.seed, on: { change: () => { state.seed = Math.max(0, Math.trunc(Number(seed.value) || 0)); state.job = ""; ask(); } } });
   controls.push(field("seed", seed));
   if (state.long !== "error") controls.push(field("long text", picker([["error", "refuse"], ["truncate", "truncate"], ["window", "windows"]], state.long, choose("long"), "A text longer than the model reads")));

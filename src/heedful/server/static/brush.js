@@ -7,6 +7,7 @@ import { model } from "./app.js";
 import { shade, shading } from "./methods.js";
 import { compared } from "./compared.js";
 
+const SMALL = 128;  // pixels of a side below which a picture is drawn in squares
 const PAUSE = 250;  // milliseconds after the last cell
 const NAMES = { mean: "mean colour", blur: "blurred", noise: "random colours", inpaint: "filled in from around", pad: "hidden from attention" };
 const LEAD = "Brush over a part of the picture. With the keyboard: arrow keys move, Space marks a cell, Shift with an arrow key marks on the way, Escape clears. The model then reads the picture without this part.";
@@ -200,7 +201,7 @@ const result = () => {
   }
   const places = found.elsewhere, order = names();
   const control = places.length ? { name: "elsewhere", value: mean(places), note: `control: ${spread(places)}` } : null;
-  const seen = found.picture && make("img", { className: "removed", src: `data:image/png;base64,${found.picture}`, alt: "The picture without the region, as the model reads it" });
+  const seen = found.picture && make("img", { className: Math.max(live.picture.rows.at(-1), live.picture.columns.at(-1)) < SMALL ? "removed pixelated" : "removed", src: `data:image/png;base64,${found.picture}`, alt: "The picture without the region, as the model reads it" });
   const now = make("div", { className: "now" }, seen, make("div", {}, make("h3", { className: "name", textContent: "Without the region" }), found.prediction.length ? bars(found.prediction) : ""));
   outcome.replaceChildren(make("p", { className: "answer", textContent: sentence() }), now, compared(found, number(), (method) => order.indexOf(method), control));
 };

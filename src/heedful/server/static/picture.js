@@ -4,13 +4,14 @@ import { upload } from "./net.js";
 import { reads, state } from "./state.js";
 
 const TYPES = ["image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp", "image/tiff", "image/x-portable-anymap", "image/x-portable-pixmap"];
+const SMALL = 128;  // pixels of a side below which a picture is drawn in squares
 let changed = () => {}, problem = () => {}, limit = 0, last = null, info = null, examples = [];
 
 export const begin = (act, told, most) => { [changed, problem, limit] = [act, told, most]; };
 
 const file = make("input", { type: "file", id: "picture-input", className: "unseen", accept: TYPES.join(","), on: { change: () => { if (file.files[0]) choose(file.files[0]); file.value = ""; } } });
 const name = make("label", { className: "act go", htmlFor: "picture-input", textContent: "Choose a picture" });
-const shown = make("img", { className: "chosen-picture", alt: "The picture as it was sent", on: { error: () => lost() } });
+const shown = make("img", { className: "chosen-picture", alt: "The picture as it was sent", on: { error: () => lost(), load: () => shown.classList.toggle("pixelated", Math.max(shown.naturalWidth, shown.naturalHeight) < SMALL) } });
 const line = make("p", { className: "lead" });
 
 // What this model reads.
