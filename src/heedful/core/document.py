@@ -104,6 +104,7 @@ class Cell:
     picture: str = ""  # a PNG as base64, above the text
     alt: str = ""  # the picture in words
     brief: str = ""  # what a terminal shows instead of text and note
+    map: PictureMap | None = None  # above the text, too
     data: Data = field(default_factory=dict)
 
 
@@ -176,6 +177,7 @@ class PictureMap:
     named: tuple[int, ...] = ()  # units that a sentence names: outlined, and numbered from 1
     grid: tuple[int, int] = (0, 0)  # rows and columns by which its units are counted, if they are
     small: bool = False  # one of many, without numbers
+    overlay: bytes = b""  # a transparent PNG over the whole picture, for maps of which there are very many
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,7 @@ class Model:
     name: str
     kind: str  # classifier, multi-label, regression, causal-lm, encoder-decoder, encoder or function
     window: int | None = None  # most tokens it reads
+    some_input: Any = "a"  # what it can read, for a look at its layers
     modality: str = "text"  # of its inputs: a key of heedful.modalities.kinds.KINDS
     meter: Meter
 

@@ -58,6 +58,7 @@ class PictureModel(Model):
     default_methods: tuple[str, ...] = (*DEFAULT_METHODS, "gradcam", "edges")
     baselines: tuple[str, ...] = ("mean", "black", "blur", "noise")
     operators: tuple[str, ...] = COLOURING
+    some_input: Any = np.full((8, 8, 3), 128, dtype=np.uint8)
 
     def encode(self, raw: Any, long: str = "error") -> ImageInput:
         return image_of(raw) if isinstance(raw, Input) else self.reader.read(raw)

@@ -321,6 +321,9 @@ class HtmlRenderer:
         if cell.picture:
             lines = "".join(f"<small>{esc(line)}</small>" for line in (cell.text, cell.note) if line)
             return f'<img src="data:image/png;base64,{esc(cell.picture)}" alt="{esc(cell.alt)}">{lines}'
+        if cell.map is not None:
+            lines = "".join(f"<small>{esc(line)}</small>" for line in (cell.text, cell.note) if line)
+            return f"{draw_picture(cell.map, self._pictures)}{lines}"
         if cell.link:
             text = f'<a href="#{esc(self.prefix + cell.link)}">{text}</a>'
         return f"{text} <small>{esc(cell.note)}</small>" if cell.note else text

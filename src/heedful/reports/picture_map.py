@@ -59,14 +59,14 @@ def _drawn(
 
 def _boxes(x: ImageInput, units: Units) -> list[tuple[int, Rectangle]]:
     """(unit, rectangle) of everything that is drawn."""
-    if all(len(atoms) == _area(_box(region)) for atoms, region in zip(units, units.regions, strict=True)):
-        return [(index, _box(region)) for index, region in enumerate(units.regions)]
+    if all(len(atoms) == _area(box_of(region)) for atoms, region in zip(units, units.regions, strict=True)):
+        return [(index, box_of(region)) for index, region in enumerate(units.regions)]
     cells = x.units(f"grid:{min(FINE_CELLS, x.height, x.width)}")
     found = []
     for atoms, box in zip(cells, cells.regions, strict=True):
         there = int(np.bincount(units.owner[atoms] + 1).argmax()) - 1
         if there >= 0:
-            found.append((there, _box(box)))
+            found.append((there, box_of(box)))
     return found
 
 
@@ -78,7 +78,7 @@ def _grid(x: ImageInput, name: str) -> tuple[int, int]:
     return side, side
 
 
-def _box(region: Region) -> Rectangle:
+def box_of(region: Region) -> Rectangle:
     if not isinstance(region, Rectangle):
         raise ValueError("a unit of a picture is in a rectangle")
     return region

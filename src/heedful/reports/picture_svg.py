@@ -54,6 +54,11 @@ def draw(node: PictureMap, shared: PictureDefinitions) -> str:
     if any(level(part.share) for part in node.parts):
         drawn[0] = drawn[0].replace("photo", "photo under")
         drawn.append(f'<g class="heat"><use href="#{esc(_heat(node, shared, unit))}"/></g>')
+    elif node.overlay:
+        drawn[0] = drawn[0].replace("photo", "photo under")
+        data = base64.b64encode(node.overlay).decode()
+        size = f'width="{width}" height="{height}" preserveAspectRatio="none" image-rendering="pixelated"'
+        drawn.append(f'<image class="heat over" href="data:image/png;base64,{data}" {size}/>')
     if not node.small:
         drawn += [*_named(node, unit), *_tips(node)]
     edge = 0.0
