@@ -15,6 +15,7 @@ from heedful.io.json_codec import json_object
 from heedful.modalities.text import TextInput
 from heedful.reports.html import body
 
+DRAWN = ("atlas", "patches")  # components that the page draws with their scripts
 ASKED = ("model", "picture", "text", "pair", "turns")  # what the web page explains when it is opened there
 
 
@@ -27,6 +28,7 @@ class RunView:
     page: Callable[[], str]
     ask: dict[str, Any] | None = None
     data: dict[str, Any] | None = None
+    component: str = ""  # that draws the data
 
 
 def view_run(folder: Path) -> RunView:
@@ -36,9 +38,12 @@ def view_run(folder: Path) -> RunView:
         document = result.document()
         html = body(document, 2)
         islands = [node for top in document.nodes for node in inside(top) if isinstance(node, Island)]
-        data = next((dict(each.data) for each in islands if each.component == "atlas"), None)
+        drawn = next((each for each in islands if each.component in DRAWN), None)
         ask = _question(result) if isinstance(result, Comparison) else _asked(folder)
-    return RunView(html, lambda: _page(result, folder), ask, data)
+    page = lambda: _page(result, folder)  # noqa: E731
+    if drawn is None:
+        return RunView(html, page, ask)
+    return RunView(html, page, ask, dict(drawn.data), drawn.component)
 
 
 def _page(result: Any, folder: Path) -> str:

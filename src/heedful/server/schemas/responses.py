@@ -262,3 +262,4 @@ class RunPage(BaseModel):
     notes: list[str]
     ask: dict[str, Any] | None  # of an explanation: so that it can be opened in the page
     data: dict[str, Any] | None = None  # of an atlas: the numbers that its script draws
+    component: str = ""  # which script

@@ -10,18 +10,18 @@ const key = () => JSON.stringify(said());
 export const clear = () => { shown = ""; stop?.(); if (offered) invite(); };
 
 export const offer = (known) => {
-  offered = known.capabilities.includes("attentions") && !reads.picture;
+  offered = known.capabilities.includes("attentions");
   tabs.offer("attention", offered);
   shown = "";
   if (offered) invite();
 };
 
-const LEAD = "Where each head of each layer attends to, on this text.";
+const lead = () => `Where each head of each layer attends to, on this ${reads.picture ? "picture" : "text"}.`;
 tabs.onOpen("attention", () => stale());
 
 const invite = (note = "") => {
   const can = hasInput();
-  $("attention").replaceChildren(...heading("Attention", LEAD), note && make("p", { className: "lead", textContent: note }),
+  $("attention").replaceChildren(...heading("Attention", lead()), note && make("p", { className: "lead", textContent: note }),
     make("p", { className: "acts" }, button("Show every head · one pass", draw, { className: "act go", disabled: !can })));
 };
 
@@ -33,7 +33,7 @@ export const stale = () => {
   waiting = null;
   shown = "";
   stop?.();
-  invite("The text has changed.");
+  invite(reads.picture ? "The picture has changed." : "The text has changed.");
 };
 
 const draw = async () => {
@@ -44,7 +44,7 @@ const draw = async () => {
   try {
     const begun = await start("attention", said());
     const wait = make("div", { className: "job" }, make("progress", { aria: { label: "Progress" } }), line, button("Cancel", () => cancel(begun.id).catch(() => {})));
-    $("attention").replaceChildren(...heading("Attention", LEAD), wait);
+    $("attention").replaceChildren(...heading("Attention", lead()), wait);
     stop = follow(begun.id, (update) => {
       if (shown !== mine) return;
       line.textContent = update.label;
@@ -57,17 +57,23 @@ const draw = async () => {
 // A text, a pair or a chat in Python: JSON of strings, lists and objects is read the same there.
 export const given = () => (state.turns ? JSON.stringify(state.turns) : state.pair === null ? JSON.stringify(state.text) : `(${JSON.stringify(state.text)}, ${JSON.stringify(state.pair)})`);
 
-const atlas = async ({ html, data }) => {
+const atlas = async ({ html, data, component }) => {
   waiting = null;
-  const { atlas: drawn } = await import("/static/atlas.js");
   const box = parts(html);
   box.classList.add("atlas");
+  if (component === "patches") {
+    const { drawn } = await import("/static/patches.js");
+    $("attention").replaceChildren(...heading("Attention", lead()), box);
+    drawn(box, data);
+    return;
+  }
+  const { atlas: drawn } = await import("/static/atlas.js");
   const words = ["heedful", "attention", state.text, ...(state.pair === null ? [] : ["--pair", state.pair]), "--model", state.model, "--html", "heads.html"];
   const repeat = [code("Python", `import heedful\n\nmodel = heedful.load(${JSON.stringify(state.model)})\natlas = heedful.attention(model, ${given()})\natlas.to_html("heads.html")`)];
   if (!state.turns) repeat.unshift(code("Command line", shell(...words)));
   const again = parts("");
   again.append(...repeat);
-  $("attention").replaceChildren(...heading("Attention", LEAD), box, make("details", { className: "more" }, make("summary", { textContent: "The same as a command" }), copyable(again)));
+  $("attention").replaceChildren(...heading("Attention", lead()), box, make("details", { className: "more" }, make("summary", { textContent: "The same as a command" }), copyable(again)));
   drawn(box, data, { read: () => state.atlas, write: (link) => { state.atlas = String(link); keep(); } });
 };
 
