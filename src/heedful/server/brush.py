@@ -6,7 +6,8 @@
     elsewhere   the same for the region's shape at other places, drawn at random (rows and columns go round):
                 the control, which shows what any region of this size does
 
-Cost: one picture, and one per place and draw of the operator: at most 1 + (1 + PLACES) x 4 model inputs.
+Cost: the picture, one row per place and draw of the operator, and the prediction: at most
+2 + (1 + PLACES) x 4 model inputs.
 """
 
 from __future__ import annotations

@@ -143,7 +143,8 @@ const saving = () => {
 const methods = () => {
   const open = $("methods").querySelector("details.choose")?.open;
   const section = parts(html("methods"));
-  const list = section.querySelector(".methods, .maps");
+  const maps = section.querySelector(".maps"), list = maps ? make("div", { className: "methods" }) : section.querySelector(".methods");
+  maps?.after(list);
   for (const cost of costs()) if (!isDone(cost) && list) list.append(waits(cost));
   const numbers = make("details", { className: "more" }, make("summary", { textContent: `Claimed and measured, ${reads.picture ? "part by part" : "word by word"}` }), parts(html("numbers")));
   $("methods").replaceChildren(section, progress(), bar(), choose(open), numbers);
