@@ -28,6 +28,7 @@ UNITS = ("patch", "grid:N", "superpixel", "region", "pixel")
 CELLS = 8  # per side of the default grid
 MAX_CELLS = 64  # per side
 SUPERPIXELS = 50  # about
+NOUNS = {"grid": "cell", "superpixel": "piece"}  # what a person calls a unit, where its name is another
 PATCH_PIXELS = 256  # of a usual patch, 16 x 16
 
 
@@ -52,6 +53,7 @@ class ImageInput(Input):
     """
 
     modality: ClassVar[str] = "image"
+    noun: ClassVar[str] = "picture"
     atom: ClassVar[str] = "pixel"
     scored_by_atom: ClassVar[bool] = False
 
@@ -77,6 +79,11 @@ class ImageInput(Input):
     def raw(self) -> Pixels:
         """The picture as the model sees it."""
         return self.pixels
+
+    @property
+    def title(self) -> str:
+        """The file it came from."""
+        return self.source
 
     @property
     def default_unit(self) -> str:
@@ -109,9 +116,18 @@ class ImageInput(Input):
             self._partitions[name] = _partition(self, name)
         return self._partitions[name]
 
+    def unit_noun(self, name: str = "") -> str:
+        return picture_unit_noun(name or self.default_unit)
+
     @cached_property
     def _partitions(self) -> dict[str, Units]:
         return {}  # filled as they are asked for
+
+
+def picture_unit_noun(name: str) -> str:
+    """What a person calls one unit of this name."""
+    kind = name.partition(":")[0]
+    return NOUNS.get(kind, kind)
 
 
 def _partition(x: ImageInput, name: str) -> Units:
