@@ -10,11 +10,12 @@ A unit of the picture has a `Rectangle` as its region, a unit of the text a `Spa
 
 An operator removes units of both parts, each in its own way:
 
-    name      a unit of the picture                a word                               (a function of texts)
-    mean      the mean colour                      the mean of all token embeddings     the string [MASK]
-    blur      the blurred picture                  hidden from attention                deleted
-    noise     random colours, several draws        another word                         another word
-    inpaint   filled in from the pixels around     deleted                              deleted
+    name      a unit of the picture                a word                                  (of a function)
+    mean      the mean colour                      the mask token, or the mean embedding   the string [MASK]
+    blur      the blurred picture                  hidden from attention                   deleted
+    noise     random colours, several draws        another word                            another word
+    inpaint   filled in from the pixels around     deleted                                 deleted
+    pad       patches hidden from attention        hidden from attention (where the picture's encoder can)
 """
 
 from __future__ import annotations
@@ -34,9 +35,14 @@ from heedful.modalities.text import UNITS as TEXT_UNITS
 from heedful.modalities.text import TextInput
 
 KEYS = {"picture", "text", "regions"}
-# how the words go, by the operator of the picture
-WORD_OPERATORS = {"mean": "mean", "blur": "pad", "noise": "swap", "inpaint": "delete"}
-STRING_OPERATORS = {"mean": "mask", "blur": "delete", "noise": "swap", "inpaint": "delete"}
+# how words go, by the operator of the picture: the first that the text's encoder offers
+WORD_OPERATORS = {
+    "mean": ("mask", "mean"),
+    "blur": ("pad", "delete"),
+    "noise": ("swap",),
+    "inpaint": ("delete",),
+    "pad": ("pad",),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +60,7 @@ class JointInput(Input):
     """
 
     modality: ClassVar[str] = "image+text"
+    noun: ClassVar[str] = "pair"
     atom: ClassVar[str] = "pixel+token"
     scored_by_atom: ClassVar[bool] = False
 
@@ -83,6 +90,10 @@ class JointInput(Input):
 
     def content(self) -> bytes:
         return self.picture.content() + b"\0" + self.text.content()
+
+    def unit_noun(self, name: str = "") -> str:
+        """A cell or a word: both are parts."""
+        return "part"
 
     @property
     def read_length(self) -> int:

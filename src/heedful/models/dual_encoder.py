@@ -35,7 +35,7 @@ from heedful.core.removal_record import not_recording, record
 from heedful.core.target import Target
 from heedful.core.trace import Trace
 from heedful.modalities.image_operators import checked_image_operator
-from heedful.modalities.joint import STRING_OPERATORS, WORD_OPERATORS, JointInput, joint_of, split_raw
+from heedful.modalities.joint import WORD_OPERATORS, JointInput, joint_of, split_raw
 from heedful.modalities.operators import InputRow
 from heedful.modalities.text import TextInput
 from heedful.models import passes, targets
@@ -183,8 +183,7 @@ class DualEncoder(Model):
         if masks.ndim != 2 or masks.shape[1] != len(x.units(unit)):
             raise HeedfulError(f"keep has shape {masks.shape}, but there are {len(x.units(unit))} units")
         name = checked_image_operator(operator, self.operators).name
-        words = (STRING_OPERATORS if isinstance(self.text, FunctionModel) else WORD_OPERATORS)[name]
-        words = words if words in self.text.operators else "delete"
+        words = next(how for how in WORD_OPERATORS[name] if how in self.text.operators)
         with not_recording():
             pictures = image_rows(x.picture, masks[:, :count], name, first, self.operators)
             texts = self.text.rows(x.text, VECTOR, masks[:, count:], words, second)
@@ -327,14 +326,19 @@ class DualEncoder(Model):
         return [pixels.reshape(*lead, len(x.picture), 3), tokens.reshape(*lead, len(x.text), -1)]
 
     def lookup(self, x: Input, target: Target, replaced: Sequence[int] = (), by: str = "") -> Tensor:
-        """Packed; replaced pixels as in the baseline `by` of pictures, replaced tokens by their mean."""
+        """Packed; replaced pixels as in the baseline `by` of pictures, replaced tokens blank."""
         x, (picture, text) = joint_of(x), self._sides()
         pixels = [atom for atom in replaced if atom < len(x.picture)]
         tokens = [atom - len(x.picture) for atom in replaced if atom >= len(x.picture)]
         own = picture.lookup(x.picture, target, pixels, by)
         with not_recording():
-            words = text.lookup(x.text, VECTOR, tokens, "mean" if tokens else "")
+            words = text.lookup(x.text, VECTOR, tokens, self._blank if tokens else "")
         return _packed(own, words)
+
+    @property
+    def _blank(self) -> str:
+        """What a token is replaced by in every baseline."""
+        return "mask" if "mask" in self.text.operators else "mean"
 
     def trace(self, x: Input, target: Target, hidden: bool = False) -> Trace:
         x, (picture, text) = joint_of(x), self._sides()

@@ -175,4 +175,6 @@ def _text_config(model: nn.Module) -> Any:
     from transformers import PretrainedConfig
 
     config = getattr(model, "config", None)
-    return copy.deepcopy(getattr(config, "text_config", config)) or PretrainedConfig()
+    if config is not None:
+        return copy.deepcopy(getattr(config, "text_config", config))
+    return PretrainedConfig(attn_implementation="eager")  # it has no attention that could be switched
