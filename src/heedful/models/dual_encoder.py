@@ -83,6 +83,7 @@ class DualEncoder(Model):
 
     kind = "dual-encoder"
     modality = JointInput.modality
+    some_input = {"picture": np.full((8, 8, 3), 128, dtype=np.uint8), "text": "a"}  # noqa: RUF012
     default_methods = (
         *("grad-x-input", "integrated-gradients", "grad-eclip", "chefer", "occlusion", "lime"),
         "edges",
@@ -111,6 +112,10 @@ class DualEncoder(Model):
     @property
     def operators(self) -> tuple[str, ...]:
         return tuple(name for name in self.picture.operators if name in WORD_OPERATORS)
+
+    @property
+    def named_operators(self) -> tuple[str, ...]:
+        return tuple(name for name in self.picture.named_operators if name in WORD_OPERATORS)
 
     def facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = {
@@ -182,14 +187,14 @@ class DualEncoder(Model):
         (first, second), count = x.parts_of(unit), x.picture_units(unit)
         if masks.ndim != 2 or masks.shape[1] != len(x.units(unit)):
             raise HeedfulError(f"keep has shape {masks.shape}, but there are {len(x.units(unit))} units")
-        name = checked_image_operator(operator, self.operators).name
+        name = checked_image_operator(operator, self.named_operators).name
         words = next(how for how in WORD_OPERATORS[name] if how in self.text.operators)
         with not_recording():
-            pictures = image_rows(x.picture, masks[:, :count], name, first, self.operators)
+            pictures = image_rows(x.picture, masks[:, :count], name, first, self.named_operators)
             texts = self.text.rows(x.text, VECTOR, masks[:, count:], words, second)
         if not masks.all():
             record(name)
-        draws = draws_of(name, self.operators)
+        draws = draws_of(name, self.named_operators)
         return [JointRow(picture, texts[at // draws]) for at, picture in enumerate(pictures)]
 
     def values(
@@ -206,7 +211,7 @@ class DualEncoder(Model):
         x = joint_of(x)
         compose, rows = Composer(x.picture), self.rows(x, target, keep, operator, unit)
         values = self._evaluated(x, target, compose, rows, progress, cache)
-        return np.asarray(values.reshape(-1, draws_of(operator, self.operators)).mean(1))
+        return np.asarray(values.reshape(-1, draws_of(operator, self.named_operators)).mean(1))
 
     def _evaluated(
         self,
