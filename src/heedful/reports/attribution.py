@@ -36,7 +36,7 @@ TERMINAL_WORDS = 10
 
 
 def document(item: Attribution) -> Document:
-    alone = Comparison((item,))
+    alone = Comparison((item,), settings={"unit": item.own_unit})
     (col,) = columns(alone)
     value = "" if math.isnan(item.output) else f" ({short(item.output, 4)})"
     head = Headline(
@@ -44,7 +44,7 @@ def document(item: Attribution) -> Document:
     )
     picture = has_picture(item.x)
     legend = Only("html", (Legend(item.signed, not item.signed, picture),))
-    drawn = shaded_map(col, item.x, item.x.default_unit, _order(col)[:NUMBERED] if picture else ())
+    drawn = shaded_map(col, item.x, item.own_unit, _order(col)[:NUMBERED] if picture else ())
     shading = Choice("Shaded by", (Tab(item.method, (*drawn, legend)),))
     tables = [word_table(alone, TERMINAL_WORDS, few=True)] if col.words else []
     made = (*parts.remarks(alone), *parts.cost(alone))
@@ -75,17 +75,17 @@ def _strongest(col: ScoreColumn, x: Input) -> str:
     order = _order(col)[:NAMED_WORDS]
     words = [col.words[i] for i in order if math.isfinite(col.words[i].score)]
     if not words:
-        return f"No {x.unit_noun()} has a score."
+        return f"No {x.unit_noun(col.item.own_unit)} has a score."
     named = zip((labels[i] for i in order), words, strict=False)
     joint = "; " if x.noun == "picture" else ", "
     scores = joint.join(f"“{label}” ({col.sign(word)}{col.number(word)}{col.unit})" for label, word in named)
     sign = "" if col.item.signed else " This method gives sizes without a sign."
-    return f"Strongest {plural(x.unit_noun())}: {scores}.{sign}"
+    return f"Strongest {plural(x.unit_noun(col.item.own_unit))}: {scores}.{sign}"
 
 
 def _shown(col: ScoreColumn) -> Paragraph | None:
     count = len(col.words)
     if count <= TERMINAL_WORDS:
         return None
-    units = plural(col.item.x.unit_noun())
+    units = plural(col.item.x.unit_noun(col.item.own_unit))
     return Paragraph(f"{TERMINAL_WORDS} of {count} {units}, by highest scores.", "soft")
