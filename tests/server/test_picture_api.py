@@ -457,3 +457,18 @@ def test_cells_are_where_the_page_says(served: httpx.Client, ask: dict[str, Any]
     beyond = served.post("/api/brush", json=ask | {"unit": unit, "cells": [len(boxes)]})
     assert beyond.status_code == 400
     assert f"no cell {len(boxes)}" in beyond.json()["error"]
+
+
+def test_heads_of_a_vision_transformer(served: httpx.Client, ask: dict[str, Any]) -> None:
+    """As maps on the picture, here and in the stored run; a model without attention says so."""
+    question = ask | {"model": "ViTForImageClassification"}
+    job = finished(served, served.post("/api/jobs/attention", json=question).json())
+    assert job["state"] == "done", job["error"]
+    assert job["result"]["component"] == "patches"
+    assert job["result"]["data"]["levels"][0]["stacks"][0]["grid"] == [4, 4]
+    run = served.get(f"/api/runs/{job['run']}").json()
+    assert run["component"] == "patches"
+    assert run["data"]["levels"] == job["result"]["data"]["levels"]
+    failed = finished(served, served.post("/api/jobs/attention", json=ask).json())
+    assert failed["state"] == "failed"
+    assert "attention" in failed["error"]

@@ -297,3 +297,15 @@ def test_another_picture_of_another_shape(visit: Callable[..., Visit], picture: 
     dropped(page, file_of(wide), "image/png")
     page.see("#answer .verdict", "dark")
     page.see("#try .outcome", "No cell is marked yet")
+
+
+def test_heads_as_maps_on_the_picture(visit: Callable[..., Visit], picture: Path) -> None:
+    page = visit("#model=ViTForImageClassification")
+    page.tab.set_input_files("#picture-input", str(picture))
+    page.see("#verdict svg.picture")
+    page.tab.get_by_role("tab", name="Attention").click()
+    page.tab.get_by_role("button", name="Show every head").click()
+    page.see("#attention td[data-layer] svg")
+    assert page.tab.locator("#attention td[data-layer]").count() == 4  # two layers of two heads
+    page.see("#attention .about", "Click a patch to look from there")
+    assert page.serious() == []

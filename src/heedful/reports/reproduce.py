@@ -13,6 +13,7 @@ from heedful.comparisons.result import Comparison
 from heedful.comparisons.single_text import METRICS
 from heedful.core.command_line import command_line, param_text
 from heedful.modalities.image import ImageInput
+from heedful.modalities.text import TextInput
 
 UNNAMED = "picture"  # the source of a picture that came as an array or as bytes
 DEFAULTS: dict[str, Any] = {"draws": None, "unit": "word", "seed": 0, "budget": None, "long": "error"}
@@ -92,6 +93,8 @@ def _text(comparison: Comparison) -> Any:
     """What was given; of a picture its path, or None where it came without one."""
     if isinstance(comparison.x, ImageInput):
         return comparison.x.source if comparison.x.source != UNNAMED else None
+    if not isinstance(comparison.x, TextInput):
+        return None
     return comparison.settings.get("text") or comparison.x.raw
 
 

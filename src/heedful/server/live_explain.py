@@ -31,10 +31,12 @@ from heedful.core.input import Input
 from heedful.core.model import Model
 from heedful.modalities.image import ImageInput
 from heedful.modalities.image_files import Picture
+from heedful.modalities.text import TextInput
 from heedful.reports import comparison as report
 from heedful.reports import comparison_parts as sections
 from heedful.reports.comparison_summary import explained, notes
 from heedful.reports.html import nodes_html
+from heedful.reports.input_map import has_picture
 from heedful.reports.picture_grid import by_method
 from heedful.reports.prediction import predictions
 from heedful.reports.tested_methods import ordered
@@ -69,6 +71,7 @@ def given(model: Model, ask: requests.InputRequest, memory: ExplanationCache) ->
 
 
 def reads_pictures(model: Model) -> bool:
+    """Alone, or with a text."""
     return "picture" in model.capabilities
 
 
@@ -250,7 +253,7 @@ def parts(comparison: Comparison, agreement: bool = True, test_follows: bool = F
     """Sections of the report, drawn by the report's own code; those methods first that beat most random
     orders."""
     best_first = replace(comparison, attributions=tuple(comparison[name] for name in ordered(comparison)))
-    is_picture = isinstance(comparison.x, ImageInput)
+    is_picture = has_picture(comparison.x)
     drawn: dict[str, Sequence[Node]] = {
         "verdict": untested(comparison)
         if test_follows
@@ -274,7 +277,7 @@ def predicted(comparison: Comparison) -> list[responses.Prediction]:
 
 
 def words_of(x: Input) -> list[responses.TextPiece]:
-    if isinstance(x, ImageInput):
+    if not isinstance(x, TextInput):
         return []
     words = x.units("word")
     return [

@@ -27,9 +27,9 @@ def cells_of(x: ImageInput, unit: str) -> responses.PictureCells:
     )
 
 
-def unit_names(model: Model) -> list[str]:
+def unit_names(model: Model, is_picture_model: bool) -> list[str]:
     """What can be removed as one, for the picker of the page."""
-    if "picture" not in model.capabilities:
+    if not is_picture_model:
         return ["word", "token", "sentence"]
     names = ["patch"] if "attentions" in model.capabilities else []
     names += [f"grid:{side}" for side in GRIDS]

@@ -63,7 +63,7 @@ def _model(served: ServedModel, state: ServerState) -> responses.ServedModelInfo
         kind=model.kind,
         modality=str(facts.get("modality", "text")),
         few=live_explain.live_order(model),
-        units=unit_names(model),
+        units=unit_names(model, live_explain.reads_pictures(model)),
         examples=state.examples(served),
         labels=list(model.labels)[:1000],
         window=model.window,

@@ -209,6 +209,7 @@ const showModel = () => {  // what depends on the model alone
   generate.offer(known, here.written);
   features.offer(known);
   attention.offer(known);
+  tabs.offer("try", known.modality !== "image+text");
   tabs.draw();
 };
 

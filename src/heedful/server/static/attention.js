@@ -10,7 +10,7 @@ const key = () => JSON.stringify(said());
 export const clear = () => { shown = ""; stop?.(); if (offered) invite(); };
 
 export const offer = (known) => {
-  offered = known.capabilities.includes("attentions");
+  offered = known.capabilities.includes("attentions") && known.modality !== "image+text";
   tabs.offer("attention", offered);
   shown = "";
   if (offered) invite();

@@ -165,7 +165,13 @@ const ask = async () => {
   clearTimeout(pause);
   keep();
   if (!live) return;
-  if (!chosen.size) { drop("brush"); found = null; asked = ""; result(); return; }
+  if (!state.cells.length) {  // the marks of another picture are gone before its cells are drawn
+    drop("brush");
+    found = null;
+    asked = "";
+    result();
+    return;
+  }
   const request = { ...question(), cells: state.cells, methods: state.methods, ...(state.operator ? { operator: state.operator } : {}) };
   const key = JSON.stringify([request, names()]);
   if (key === asked) return;
