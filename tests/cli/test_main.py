@@ -287,7 +287,7 @@ def test_chat_from_a_file(
         (["explain", ""], "the text is empty"),
         (["explain", " \n "], "the text is empty"),
         (["explain", "a\udcff"], "not valid UTF-8"),
-        (["explain", "x", "--unit", "letter"], "'word', 'token', 'sentence'"),
+        (["explain", "x", "--unit", "letter"], "Use one of: token, word, sentence"),
         (["explain", "x", "--seed", "one"], "--seed"),
         (["explain", "x", "--budget", "0"], "--budget"),
         (["explain", "x", "--long", "cut"], "'error', 'truncate', 'window'"),
