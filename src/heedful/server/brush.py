@@ -26,8 +26,8 @@ from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
 from heedful.modalities.image import ImageInput, image_of
 from heedful.modalities.image_operators import OPERATORS
+from heedful.modalities.image_png import png
 from heedful.models.image_rows import Composer, image_rows
-from heedful.reports.picture_map import png
 from heedful.server.explanation_cache import ExplanationCache
 from heedful.server.live_explain import explain_live, predicted
 from heedful.server.picture_cells import brushed_unit, cells_of
