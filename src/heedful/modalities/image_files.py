@@ -212,6 +212,6 @@ def _rgb(shares: npt.NDArray[np.float64]) -> Pixels:
 
 def resized(pixels: Pixels, size: tuple[int, int]) -> Pixels:
     """By Pillow, bilinear: anti-aliased, as image processors do."""
-    image_module = _pillow()
+    image_module = pillow()
     made = image_module.fromarray(pixels).resize((size[1], size[0]), image_module.Resampling.BILINEAR)
     return np.asarray(made).copy()
