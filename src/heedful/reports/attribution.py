@@ -4,7 +4,6 @@ nothing is said about whether to trust it."""
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from heedful.comparisons.result import Comparison
 from heedful.core.attribution import Attribution
@@ -24,12 +23,10 @@ from heedful.core.document import (
 from heedful.core.input import Input
 from heedful.core.numbers import short
 from heedful.core.phrases import plural
-from heedful.modalities.image import ImageInput
 from heedful.reports import comparison_parts as parts
 from heedful.reports.columns import ScoreColumn, columns
 from heedful.reports.comparison_summary import explained_number
-from heedful.reports.picture_map import picture_map
-from heedful.reports.text_map import text_map
+from heedful.reports.input_map import has_picture, shaded_map
 from heedful.reports.word_labels import numbered
 from heedful.reports.word_table import word_table
 
@@ -45,9 +42,10 @@ def document(item: Attribution) -> Document:
     head = Headline(
         item.method, source=f"scores of the {alone.words.parts} for {explained_number(alone)}{value}"
     )
-    picture = isinstance(item.x, ImageInput)
+    picture = has_picture(item.x)
     legend = Only("html", (Legend(item.signed, not item.signed, picture),))
-    shading = Choice("Shaded by", (Tab(item.method, (_map(item, col), legend)),))
+    drawn = shaded_map(col, item.x, item.own_unit, _order(col)[:NUMBERED] if picture else ())
+    shading = Choice("Shaded by", (Tab(item.method, (*drawn, legend)),))
     tables = [word_table(alone, TERMINAL_WORDS, few=True)] if col.words else []
     made = (*parts.remarks(alone), *parts.cost(alone))
     tabs = Tabs(
@@ -58,14 +56,6 @@ def document(item: Attribution) -> Document:
         f"{item.method}: {item.target.name}",
         nodes(head, shading, strongest, Only("terminal", nodes(tables, _shown(col))), tabs),
     )
-
-
-def _map(item: Attribution, col: ScoreColumn) -> Node:
-    """What was explained, with the strongest units of a picture outlined."""
-    if not isinstance(item.x, ImageInput):
-        return text_map(col, str(item.x.raw))
-    drawn = picture_map(col, item.x, item.own_unit)
-    return replace(drawn, named=tuple(_order(col)[:NUMBERED]))
 
 
 def _order(col: ScoreColumn) -> list[int]:
