@@ -27,9 +27,9 @@ from heedful.core.input import Input
 from heedful.core.model import Model
 from heedful.modalities.image import ImageInput
 from heedful.modalities.image_operators import OPERATORS
+from heedful.modalities.image_png import png
 from heedful.modalities.joint import JointInput
 from heedful.models.image_rows import Composer, image_rows
-from heedful.reports.picture_map import png
 from heedful.server.explanation_cache import ExplanationCache
 from heedful.server.live_explain import explain_live, predicted
 from heedful.server.picture_cells import cells_of, pictured
