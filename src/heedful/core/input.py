@@ -142,6 +142,7 @@ class Input(NotebookRepr):
     """
 
     modality: ClassVar[str]
+    noun: ClassVar[str] = "input"  # what a person calls it: "text", "picture"
     atom: ClassVar[str]  # what its finest parts are called: "token"
     # whether all scores are kept by atom; where atoms are many, they are kept by the units they were made for
     scored_by_atom: ClassVar[bool] = True
@@ -156,6 +157,11 @@ class Input(NotebookRepr):
         """The input as a person sees it."""
         raise NotImplementedError
 
+    @property
+    def title(self) -> str:
+        """The input in one line: a text itself, or the name of a file."""
+        return str(self.raw)
+
     def content(self) -> bytes:
         """The bytes that identify the input. Equal inputs have equal content."""
         raise NotImplementedError
@@ -169,6 +175,15 @@ class Input(NotebookRepr):
         """The atoms, grouped into units such as "word". "" means the default unit. An unknown name gives an
         error that lists the known names."""
         raise NotImplementedError
+
+    def unit_noun(self, name: str = "") -> str:
+        """What a person calls one unit of this name: "word", "cell". "" means the default unit."""
+        return name or self.default_unit
+
+    @property
+    def map_shape(self) -> tuple[int, int] | None:
+        """Rows and columns of the atoms, where they form a map; None where they form a line, as tokens do."""
+        return None
 
     @property
     def read_length(self) -> int:

@@ -28,6 +28,7 @@ UNITS = ("patch", "grid:N", "superpixel", "region", "pixel")
 CELLS = 8  # per side of the default grid
 MAX_CELLS = 64  # per side
 SUPERPIXELS = 50  # about
+NOUNS = {"grid": "cell", "superpixel": "piece"}  # what a person calls a unit, where its name is another
 PATCH_PIXELS = 256  # of a usual patch, 16 x 16
 
 
@@ -49,9 +50,12 @@ class ImageInput(Input):
         The file it came from, or "picture".
     notes
         Remarks, such as cropping.
+    window
+        The part of the file that the model sees: left, top, right and bottom as shares of its size.
     """
 
     modality: ClassVar[str] = "image"
+    noun: ClassVar[str] = "picture"
     atom: ClassVar[str] = "pixel"
     scored_by_atom: ClassVar[bool] = False
 
@@ -61,6 +65,8 @@ class ImageInput(Input):
     regions: tuple[tuple[str, npt.NDArray[np.bool_]], ...] = ()
     source: str = "picture"
     notes: tuple[str, ...] = ()
+    window: tuple[float, ...] = (0.0, 0.0, 1.0, 1.0)
+    kept: tuple[str, str] = ("", "")  # path and SHA-256, of a picture that was stored by them
 
     def __len__(self) -> int:
         return self.height * self.width
@@ -79,6 +85,11 @@ class ImageInput(Input):
         return self.pixels
 
     @property
+    def title(self) -> str:
+        """The file it came from."""
+        return self.source
+
+    @property
     def default_unit(self) -> str:
         """Cells of whole patches where the grid allows, of about eight by eight."""
         rows, columns = self.grid
@@ -90,6 +101,10 @@ class ImageInput(Input):
         shapes = f"{self.pixels.shape} {self.grid} {self.special}".encode()
         masks = b"".join(name.encode() + b"\0" + np.packbits(mask).tobytes() for name, mask in self.regions)
         return shapes + self.pixels.tobytes() + masks
+
+    @property
+    def map_shape(self) -> tuple[int, int]:
+        return self.height, self.width
 
     @property
     def read_length(self) -> int:
@@ -109,9 +124,33 @@ class ImageInput(Input):
             self._partitions[name] = _partition(self, name)
         return self._partitions[name]
 
+    def unit_noun(self, name: str = "") -> str:
+        return picture_unit_noun(name or self.default_unit)
+
+    def known_units(self, name: str) -> Units | None:
+        """Units that were asked for before."""
+        return self._partitions.get(name)
+
+    def know(self, units: Units) -> None:
+        """Units that were found before, on another machine."""
+        self._partitions[units.name] = units
+
     @cached_property
     def _partitions(self) -> dict[str, Units]:
         return {}  # filled as they are asked for
+
+
+def picture_unit(name: str) -> str:
+    """Refuses a name that no picture has a unit of; "" stays, since pictures differ."""
+    if name and name not in UNITS and not (name.startswith("grid:") and name[5:].isdecimal()):
+        raise HeedfulError(f"unit cannot be {name!r}", fix=f"Use one of: {', '.join(UNITS)}")
+    return name
+
+
+def picture_unit_noun(name: str) -> str:
+    """What a person calls one unit of this name."""
+    kind = name.partition(":")[0]
+    return NOUNS.get(kind, kind)
 
 
 def _partition(x: ImageInput, name: str) -> Units:
@@ -127,7 +166,7 @@ def _partition(x: ImageInput, name: str) -> Units:
     if name.startswith("grid:"):
         return _cells(x, *(2 * (_cell_count(x, name),)), name)
     if name == "superpixel":
-        return _pieces(name, _superpixels(x))
+        return pieces(name, _superpixels(x))
     if name == "region":
         return _given(x)
     raise HeedfulError(f"unknown unit {name!r}", fix=f"Use one of: {', '.join(UNITS)}")
@@ -165,7 +204,7 @@ def _superpixels(x: ImageInput) -> Labels:
     return np.asarray(slic(x.pixels, n_segments=count, compactness=10, start_label=0), dtype=np.intp)
 
 
-def _pieces(name: str, labels: Labels) -> Units:
+def pieces(name: str, labels: Labels) -> Units:
     """Units of any shape; numbers are made consecutive, in reading order of their first pixel."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     rank = np.argsort(np.argsort(first))

@@ -56,6 +56,7 @@ class TextInput(Input):
     """
 
     modality: ClassVar[str] = "text"
+    noun: ClassVar[str] = "text"
     atom: ClassVar[str] = "token"
 
     text: str

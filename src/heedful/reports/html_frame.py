@@ -21,6 +21,7 @@ STYLES = ("report.css", "features.css")
 SCRIPTS = ("reading.js", "saving.js", "charts.js")
 DATA = 'JSON.parse(document.getElementById("heedful-data").textContent)'
 ATLAS_SCRIPTS = ("atlas_data.js", "atlas_canvas.js", "atlas_links.js", "atlas_matrix.js", "atlas.js")
+PATCH_SCRIPTS = ("atlas_data.js", "atlas_patches.js")
 ESCAPES = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
 
 
@@ -35,6 +36,8 @@ def script_data(numbers: Any) -> str:
 
 def island_script(name: str) -> str:
     """What starts a component on a page of its own."""
+    if name == "patches":
+        return f"{''.join(map(component, PATCH_SCRIPTS))}\npatches(root, {DATA});"
     if name == "atlas":
         return '(() => {\n"use strict";\n' + component("atlas_own.js") + atlas_scripts() + "\n})();"
     return f"{name}(root, {DATA});"
@@ -47,7 +50,7 @@ def atlas_scripts() -> str:
 
 def style(islands: Sequence[str] = ()) -> str:
     """All styles of a body."""
-    names = [*STYLES, *(["atlas.css"] if "atlas" in islands else [])]
+    names = [*STYLES, *(["atlas.css"] if {"atlas", "patches"} & {*islands} else [])]
     return "".join(map(component, names))
 
 
