@@ -15,6 +15,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from torch import nn
+
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
 from heedful.modalities.image_files import pillow
@@ -93,7 +95,7 @@ def load_pretrained(
 
 
 def _dual(
-    model: Any,
+    module: nn.Module,
     source: str | Path,
     missing: list[str],
     options: dict[str, Any],
@@ -105,7 +107,7 @@ def _dual(
     reads = SimpleNamespace(
         image_processor=load_image_processor(source, options), tokenizer=load_tokenizer(source, options)
     )
-    made = dual_encoder(model, reads, name or str(source))
+    made = dual_encoder(module, reads, name or str(source))
     return made if labels is None else zero_shot(made, labels)
 
 
