@@ -28,6 +28,7 @@ from heedful.modalities.image_files import Pixels, read_picture
 from heedful.models.image_model import PictureModel
 from heedful.models.image_reader import resized
 
+NEEDS = {"picture"}  # of a model
 CELLS = 4
 CHANCE = 1 / CELLS
 
@@ -82,6 +83,7 @@ def grid_pointing(
     """
     if len(set(classes)) != CELLS:
         raise HeedfulError("the grid pointing game asks for four different classes", f"given: {classes}")
+    model.require(NEEDS, "the grid pointing game")
     x = image_of(model.encode(grid_picture(pictures, model.reader.size or (64, 64))))
     session, shares = Session(model), []
     for cell, wanted in enumerate(classes):
