@@ -24,7 +24,7 @@ def smoothed(x: Input, scores: Floats, unit: str = "", width: float = 1.0) -> Fl
     """(d,) scores of units, each a mean over its neighbours; `width` in units. The mean of the scores over a
     long input stays; a constant stays exactly."""
     if not isinstance(x, ImageInput):
-        return np.asarray(ndimage.gaussian_filter1d(np.asarray(scores, dtype=float), width, mode="nearest"))
+        return smoothed_row(scores, width)
     units = x.units(unit)
     outside = float(np.mean(scores))  # of places that belong to no unit
     painted = np.append(scores, outside)[units.owner].reshape(x.height, x.width)
@@ -33,3 +33,8 @@ def smoothed(x: Input, scores: Floats, unit: str = "", width: float = 1.0) -> Fl
     own = units.owner >= 0
     sums = np.bincount(units.owner[own], weights=smooth[own], minlength=len(units))
     return np.asarray(sums / np.bincount(units.owner[own], minlength=len(units)))
+
+
+def smoothed_row(scores: Floats, width: float = 1.0) -> Floats:
+    """The same for units that stand in a row."""
+    return np.asarray(ndimage.gaussian_filter1d(np.asarray(scores, dtype=float), width, mode="nearest"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from math import isqrt
 from typing import Any
@@ -287,6 +288,13 @@ class ImageModel(PictureModel):
             value = target.score(self._logits(self._call(self._as_pixels(leaf))))
             (grad,) = torch.autograd.grad(value.sum(), leaf)
         return value.detach().double(), grad
+
+    def nudged(self, x: Input, target: Target, shift: Tensor) -> ImageInput:
+        """Colours are moved and rounded to 8 bits: what a camera could have seen."""
+        x = image_of(x)
+        std = shift.new_tensor(self.reader.std)
+        moved = x.pixels + 255 * (shift * std).reshape(x.pixels.shape).double().cpu().numpy()
+        return replace(x, pixels=np.clip(np.round(moved), 0, 255).astype(np.uint8))
 
     def feature_map(self, x: Input, target: Target) -> FeatureMap:
         x = image_of(x)

@@ -36,10 +36,11 @@ from heedful.modalities.image_operators import IMPUTED_NOISE, imputed
 from heedful.modalities.neighbours import SMOOTHED, smoothed
 from heedful.models.image_model import ImageModel
 from heedful.models.image_reader import ImageReader
-from heedful.retraining.impute import Gone, Imputer
+from heedful.retraining.impute import Imputer
 from heedful.retraining.retrain import Fit, like, trainer
 from heedful.retraining.roar import RoarSettings, Scores, TokenSplit, roar
 from heedful.retraining.roar_stats import Roar
+from heedful.stats.linear_imputation import Gone
 
 Pictures = tuple[Sequence[Any], Sequence[int]]  # pictures, labels
 IMPUTERS = ("mean", "linear")
