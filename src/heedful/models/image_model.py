@@ -38,6 +38,7 @@ from heedful.models.guided_relu import GuidedRelu
 from heedful.models.hf_config import fingerprint
 from heedful.models.image_reader import ImageReader
 from heedful.models.image_rows import Composer, ImageRow, draws_of, image_rows
+from heedful.models.relevance_rules import RelevanceRules, relevances
 from heedful.models.trace_pass import as_trace, gradients
 from heedful.models.value_zeroing import can_zero, value_maps
 
@@ -315,6 +316,18 @@ class ImageModel(PictureModel):
         with self.meter.counted(forwards=length + 1, unique=length + 1, tokens=len(x) * (length + 1)):
             return value_maps(self._module, lambda: self._call(self._as_pixels(embeds)), layers)
 
+    def relevances(self, x: Input, target: Target) -> tuple[Tensor, ...]:
+        """(H, N, N) per layer, by the rules of heedful.models.relevance_rules."""
+        embeds = self.lookup(x, target)[None]
+        with self.meter.counted(forwards=1, backwards=1, unique=1, tokens=len(x)):
+            return self._relevances(embeds, lambda logits: target.score(logits)[0])
+
+    def _relevances(self, embeds: Tensor, score: Callable[[Tensor], Tensor]) -> tuple[Tensor, ...]:
+        with torch.inference_mode(False), torch.enable_grad(), untouched(self._module):
+            with eager_attention(self._module), RelevanceRules():
+                out = self._call(self._as_pixels(embeds.detach().clone()), output_attentions=True)
+            return relevances(self._logits(out), tuple(out.attentions), score)
+
     # --- what it can do ----------------------------------------------------------------------------
 
     @property
@@ -354,6 +367,11 @@ class ImageModel(PictureModel):
         run: Callable[[], Any] = lambda: self._call(self._as_pixels(grey))  # noqa: E731
         if can_zero(self._module, run, len(out.attentions)):
             found.add("value-maps")
+        try:
+            self._relevances(grey, lambda logits: logits[0, 0])
+            found.add("relevance")
+        except FAILURES:  # an operation without a rule
+            pass
         return frozenset(found), patches
 
 
