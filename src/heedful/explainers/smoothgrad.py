@@ -51,16 +51,19 @@ def smoothgrad(q: Question, *, samples: int = 16, noise: float = 0.1, variant: s
     if variant not in VARIANTS:
         raise HeedfulError(f"smoothgrad has no variant {variant!r}", fix=f"Use one of: {', '.join(VARIANTS)}")
     text = q.embeds()  # (T + W, d)
-    scale = noise * float(text.max() - text.min())  # as the paper: a share of the range of the input
     draw = torch.Generator().manual_seed(q.seed)
-    half = torch.randn(samples // 2, *text.shape, generator=draw).to(text) * scale
+    half = torch.randn(samples // 2, *text.shape, generator=draw).to(text)
+    for drawn, part in zip(q.model.embed_parts(q.x, half), q.model.embed_parts(q.x, text), strict=True):
+        drawn *= noise * float(part.max() - part.min())  # as the paper: a share of the range of the input
     _, grads = q.gradients(torch.cat([text + half, text - half]))  # (2 * pairs, T + W, d)
     grads = grads.double()
     if variant == "variance":
         # not the unbiased estimate: the mean of a pair is exact on a quadratic, so nothing is lost to it
-        return q.answer(grads.var(0, correction=0).sum(-1).cpu().numpy(), over=q.x.atom, signed=False)
+        spread = q.by_atom(lambda part: part.sum(-1), grads.var(0, correction=0)[None])[0]
+        return q.answer(spread.cpu().numpy(), over=q.x.atom, signed=False)
     sizes = grads.square() if variant == "squared" else grads * text.double()
-    each = sizes.sum(-1).reshape(2, -1, len(text)).mean(0)  # (pairs, T + W)
+    sums = q.by_atom(lambda part: part.sum(-1), sizes)  # (2 * pairs, T + W)
+    each = sums.reshape(2, len(half), -1).mean(0)  # (pairs, T + W)
     error = each.std(0) / len(each) ** 0.5 * float(student(float(len(each) - 1)))
     scores, errors = each.mean(0).cpu().numpy(), error.cpu().numpy()
     return q.answer(scores, errors, over=q.x.atom, signed=variant == "mean")

@@ -82,6 +82,13 @@ def together(atlas: Atlas) -> Choice:
     return Choice(f"Where {reader_of(maps)} looks", tuple(tabs))
 
 
+def one_head(atlas: Atlas, layer: int, head: int) -> PictureMap:
+    """One head on the picture, large."""
+    maps = atlas.stacks[0]
+    matrix = maps.weights[layer, head].astype(np.float64)
+    return _map(image_of(atlas.x), maps, matrix, f"layer {layer}, head {head}")
+
+
 def _map(x: ImageInput, maps: Maps, matrix: Floats, name: str) -> PictureMap:
     shares, units = seen(maps, matrix).ravel(), x.units("patch")
     strengths = np.sqrt(shares / (shares.max() or 1.0))

@@ -20,7 +20,6 @@ from heedful.core.numbers import fixed_signed
 from heedful.modalities.image import ImageInput
 from heedful.modalities.image_files import Pixels
 from heedful.reports.columns import ScoreColumn
-from heedful.reports.tested_methods import largest_effect
 
 FINE_CELLS = 56  # per side, for units that are no rectangles
 
@@ -32,9 +31,10 @@ def picture_map(col: ScoreColumn, x: ImageInput, unit: str) -> PictureMap:
     return _drawn(x, unit, shares, tips, col.item.signed, f"The picture, shaded by {col.method}")
 
 
-def picture_effects(measured: Removal, x: ImageInput, unit: str) -> PictureMap:
-    """The same by the measured effect of removing each unit; units that were not removed have no colour."""
-    top = largest_effect(measured) or 1.0
+def picture_effects(measured: Removal, x: ImageInput, unit: str, top: float) -> PictureMap:
+    """The same by the measured effect of removing each unit, `top` at full colour; units that were not
+    removed have no colour."""
+    top = top or 1.0
     labels, shares, tips = x.units(unit).labels, [], []
     for label, value in zip(labels, measured.leave_one_out, strict=True):
         known = math.isfinite(value)
