@@ -407,7 +407,7 @@ class ImageModel(PictureModel):
     def _relevances(self, embeds: Tensor, score: Callable[[Tensor], Tensor]) -> tuple[Tensor, ...]:
         with torch.inference_mode(False), torch.enable_grad(), untouched(self._module):
             with eager_attention(self._module), RelevanceRules():
-                out = self._call(self._as_pixels(embeds.detach().clone()), output_attentions=True)
+                out = self._call(self.as_pixels(embeds.detach().clone()), output_attentions=True)
             return relevances(self._logits(out), tuple(out.attentions), score)
 
     # --- what it can do ----------------------------------------------------------------------------
