@@ -16,7 +16,7 @@ import heedful
 from heedful.engine.question import run_explainer
 from heedful.explainers.co_attention import CoAttention, co_attention_relevance
 from heedful.explainers.crop_similarity import crops
-from heedful.models.image_reader import resized
+from heedful.modalities.image_files import resized
 
 RAW = {"picture": picture(), "text": "a red circle"}
 CLOSE = 1e-5  # of eager attention, whose softmax is float32
