@@ -44,7 +44,8 @@ class ExternalScores:
         return None if not used & set(model.operators) else free or list(model.operators)
 
     def attach(self, row: DataRow) -> DataRow:
-        if row.broken or row.copy_of is not None or row.text is None:
+        readable = isinstance(row.text, str) or row.digest
+        if row.broken or row.copy_of is not None or not readable:
             return row
         try:
             result = self.of(row.number, row.text)

@@ -80,7 +80,7 @@ def _from_path(path: Path, side: int | None) -> Picture:
 
 
 def _decoded(file: Any, source: str, side: int | None) -> Picture:
-    image_module = _pillow()
+    image_module = pillow()
     with _one_clear_line(source), image_module.open(file, formats=FORMATS) as image:
         width, height = image.size
         if width * height > MAX_PIXELS:
@@ -110,7 +110,8 @@ def _too_large(source: str, size: str) -> HeedfulError:
     return HeedfulError(what, f"the limit is {MAX_PIXELS:,} pixels", "Make it smaller first")
 
 
-def _pillow() -> Any:
+def pillow() -> Any:
+    """Pillow's module `Image`, or one line that says how to get it."""
     try:
         from PIL import Image
     except ImportError:
@@ -129,7 +130,7 @@ def _one_clear_line(source: str) -> Iterator[None]:
             yield
     except HeedfulError:
         raise
-    except _pillow().DecompressionBombError:
+    except pillow().DecompressionBombError:
         raise _too_large(source, "more than twice the pixels that Pillow reads") from None
     except Exception as error:  # parsers raise OSError, SyntaxError, ValueError, struct.error, EOFError, ...
         why = "it is damaged, or no picture of a known format" if not str(error) else str(error)[:200]
@@ -211,6 +212,6 @@ def _rgb(shares: npt.NDArray[np.float64]) -> Pixels:
 
 def resized(pixels: Pixels, size: tuple[int, int]) -> Pixels:
     """By Pillow, bilinear: anti-aliased, as image processors do."""
-    image_module = _pillow()
+    image_module = pillow()
     made = image_module.fromarray(pixels).resize((size[1], size[0]), image_module.Resampling.BILINEAR)
     return np.asarray(made).copy()

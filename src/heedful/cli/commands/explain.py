@@ -54,7 +54,7 @@ def explain(
     heedful explain "Once upon a" --model zoo:lm --target " time"
     heedful explain "Once upon a" -m zoo:lm --sequence " time" --contrast " hill"
     echo "the food was fine" | heedful explain --json
-    heedful explain seven.png --model zoo:digits-vit --unit patch --html a.html
+    heedful explain seven.png --model zoo:digits-vit --unit grid:7 --html a.html
 
     The command compares each method with random orders of the words. It removes words, beginning with the
     words that the method scores highest. The output should then change more than with a random order. If a
