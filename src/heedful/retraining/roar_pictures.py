@@ -56,9 +56,8 @@ def roar_pictures(
     *,
     imputer: str = "mean",
     fit: Fit | None = None,
-    unit: str = "pixel",
     smooth: Sequence[str] = (CONTROL,),
-    params: Mapping[str, Mapping[str, Any]] | None = None,
+    **explaining: Any,
 ) -> Roar:
     """Explain every picture's prediction with a loaded classifier, then remove and retrain.
 
@@ -78,12 +77,11 @@ def roar_pictures(
         (pictures (n, 3, H, W) as the module reads them, labels, seed) -> predict. If `None`, a network of the
         same class and configuration is trained as heedful.retraining.retrain does. A module without a
         configuration needs `trainer(build)` with `build(seed)` a fresh module.
-    unit
-        What is ranked and removed: "pixel", "patch", "grid:7".
     smooth
         Methods whose scores are also tried smoothed; "random" gives a smoothed random map.
-    params
-        Parameters by method.
+    explaining
+        Of `explained_pictures`: `unit`, what is ranked and removed ("pixel", "patch", "grid:7"), and
+        `params`, parameters by method.
 
     Returns
     -------
@@ -110,8 +108,9 @@ def roar_pictures(
     """
     settings = settings or RoarSettings()
     names = [*dict.fromkeys([*methods, *(name for name in smooth if name != CONTROL)])]
-    of_train = explained_pictures(model, train[0], names, unit=unit, seed=settings.seed, params=params)
-    of_test = explained_pictures(model, test[0], names, unit=unit, seed=settings.seed, params=params)
+    explaining = {"seed": settings.seed, **explaining}
+    of_train = explained_pictures(model, train[0], names, **explaining)
+    of_test = explained_pictures(model, test[0], names, **explaining)
     scores: dict[str, Scores] = {}
     for name in [*names, EDGES]:
         scores[name] = of_train.scores[name], of_test.scores[name]
@@ -124,7 +123,7 @@ def roar_pictures(
     filler = picture_imputer(imputer, model.reader)
     splits = of_train.split(train[1]), of_test.split(test[1])
     found = roar(*splits, scores, retrain, filler, settings)
-    return replace(found, what="picture", part=of_train.pictures[0].unit_noun(unit))
+    return replace(found, what="picture", part=of_train.pictures[0].unit_noun(of_train.unit))
 
 
 class ExplainedPictures:
