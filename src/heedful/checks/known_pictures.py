@@ -68,7 +68,7 @@ def conv_model() -> ImageModel:
         torch.manual_seed(7)
         module = SmallConv().double().eval()
     with torch.no_grad():  # most ReLUs are far from their kinks, where finite differences would fail
-        for layer in (module.first, module.second):
-            layer.weight.mul_(0.5)
-            layer.bias.add_(2.0)
+        for name, parameter in module.named_parameters():
+            if "read" not in name:
+                parameter.copy_(parameter + 2.0 if name.endswith("bias") else 0.5 * parameter)
     return ImageModel(module, READER, LABELS)
