@@ -40,9 +40,12 @@ from heedful.models.image_rows import Composer, ImageRow, draws_of, image_rows
 from heedful.models.trace_pass import as_trace, gradients
 from heedful.models.value_zeroing import can_zero, value_maps
 
-BATCH_PIXELS = 1 << 21  # of all pictures that run together: fits a small machine
+BATCH_PIXELS = 1 << 21  # of all pictures that run together on a GPU: fits a small one
+CPU_BATCH_PIXELS = (
+    1 << 18
+)  # larger batches leave the cache: MobileNetV2 takes twice the time per picture at 32
 MAX_ROWS = 64
-TRACE_SHARE = 4  # a pass with a graph takes so many times the memory
+TRACE_SHARE = 2  # a pass with a graph takes so many times the memory
 FAILURES = (HeedfulError, AttributeError, IndexError, RuntimeError, TypeError, ValueError)
 
 
@@ -54,6 +57,7 @@ class PictureModel(Model):
     default_methods: tuple[str, ...] = (*DEFAULT_METHODS, "gradcam", "edges")
     baselines: tuple[str, ...] = ("mean", "black", "blur", "noise")
     operators: tuple[str, ...] = tuple(OPERATORS)
+    batch_pixels: int = BATCH_PIXELS
 
     def encode(self, raw: Any, long: str = "error") -> ImageInput:
         return image_of(raw) if isinstance(raw, Input) else self.reader.read(raw)
@@ -75,7 +79,7 @@ class PictureModel(Model):
     @property
     def rows_at_once(self) -> int:
         height, width = self.reader.size or (512, 512)
-        return max(1, min(MAX_ROWS, BATCH_PIXELS // (height * width)))
+        return max(1, min(MAX_ROWS, self.batch_pixels // (height * width)))
 
     def rows(
         self, x: Input, target: Target, keep: Masks, operator: str | None = None, unit: str = ""
@@ -118,6 +122,9 @@ class ImageModel(PictureModel):
         self._module, self.reader, self.size_read = module, reader, reader.size
         self.name, self.meter = name or type(module).__name__, Meter()
         self._takes = set(inspect.signature(module.forward).parameters)
+        self._colours_last = True  # in memory, which convolutions run faster
+        if all(tensor.device.type == "cpu" for tensor in module.parameters()):
+            self.batch_pixels = CPU_BATCH_PIXELS
         count = len(self._probe_logits())
         given = labels if labels is not None else _config_labels(module, count)
         self._labels = tuple(given or (f"class {i}" for i in range(count)))
@@ -165,6 +172,7 @@ class ImageModel(PictureModel):
 
     def _call(self, pixels: Tensor, **more: Any) -> Any:
         """What the module itself returns for (B, 3, H, W)."""
+        pixels = pixels if self._colours_last else pixels.contiguous()
         wanted = {key: value for key, value in more.items() if key in self._takes or "kwargs" in self._takes}
         if "pixel_values" in self._takes:
             return self._module(pixel_values=pixels, **wanted)
@@ -183,9 +191,13 @@ class ImageModel(PictureModel):
         return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
     def _probe_logits(self) -> Tensor:
-        height, width = self.size_read
+        grey = self._ready(torch.full((1, *self.size_read, 3), 0.5))
         with untouched(self._module), torch.inference_mode():
-            return self._logits(self._call(self._ready(torch.full((1, height, width, 3), 0.5))))[0]
+            try:
+                return self._logits(self._call(grey))[0]
+            except RuntimeError:  # a module that calls .view() needs colours first
+                self._colours_last = False
+                return self._logits(self._call(grey))[0]
 
     def _ready(self, seen: Tensor) -> Tensor:
         """Colours (B, H, W, 3) as the module reads them, (B, 3, H, W)."""
