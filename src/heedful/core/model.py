@@ -71,6 +71,7 @@ class Model:
     name: str
     kind: str  # classifier, multi-label, regression, causal-lm, encoder-decoder, encoder or function
     window: int | None = None  # most tokens it reads
+    modality: str = "text"  # of its inputs: a key of heedful.modalities.kinds.KINDS
     meter: Meter
 
     @property

@@ -53,6 +53,7 @@ class PictureModel(Model):
     """What models of pictures share: reading them, and running them with units removed."""
 
     kind = "classifier"
+    modality = ImageInput.modality
     reader: ImageReader
     default_methods: tuple[str, ...] = (*DEFAULT_METHODS, "gradcam", "edges")
     baselines: tuple[str, ...] = ("mean", "black", "blur", "noise")
