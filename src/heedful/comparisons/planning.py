@@ -355,7 +355,7 @@ def _check_params(
 ) -> None:
     for name, given in params.items():
         registry.get(name).check(given)
-        checked_operator(given.get("operator"), model.operators)
+        checked_operator(given.get("operator"), model.named_operators)
         if named and name not in {entry.name for entry in chosen}:
             raise HeedfulError(
                 f"parameters were given for {name!r}, which does not run here",

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from heedful.core.defaults import CONTROL, CONTROLS
 from heedful.core.evidence import Evidence
 from heedful.core.phrases import InputWords, listed
 
@@ -139,6 +140,22 @@ def standings(evidence: Sequence[Evidence]) -> list[MethodStanding]:
         for (method, (beat, _, draws)), value in zip(results.items(), p, strict=True)
     ]
     return sorted(shown, key=lambda one: -one.beat)
+
+
+def no_better_than_controls(evidence: Sequence[Evidence]) -> dict[str, tuple[str, ...]]:
+    """Of each method that was judged, the controls whose mean skill is not below its own. Controls that do
+    not look at the model show what an order gets for free; random orders are judged by `standings`."""
+    skills: dict[str, list[float]] = {}
+    for e in evidence:
+        if e.orders and not e.circular and e.family and math.isfinite(e.skill):
+            skills.setdefault(e.method, []).append(e.skill)
+    means = {method: sum(values) / len(values) for method, values in skills.items()}
+    controls = [name for name in CONTROLS if name != CONTROL and name in means]
+    return {
+        method: tuple(control for control in controls if means[control] >= mean)
+        for method, mean in means.items()
+        if method not in CONTROLS
+    }
 
 
 def verdict_text(

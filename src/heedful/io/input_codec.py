@@ -8,6 +8,7 @@ from typing import Any
 from heedful.core.input import Input
 from heedful.io.json_codec import from_jsonable, to_jsonable
 from heedful.modalities import image_codec
+from heedful.modalities.joint import JointInput
 from heedful.modalities.text import TextInput
 
 
@@ -19,10 +20,19 @@ def _text_from_dict(data: Mapping[str, Any]) -> TextInput:
     return x
 
 
+def _pair_to_dict(x: JointInput) -> dict[str, Any]:
+    return {"modality": x.modality, "picture": image_codec.to_dict(x.picture), "text": to_jsonable(x.text)}
+
+
+def _pair_from_dict(data: Mapping[str, Any]) -> JointInput:
+    return JointInput(image_codec.from_dict(data["picture"]), _text_from_dict(data["text"]))
+
+
 # kind -> (to JSON, from JSON, which raises ValueError for what does not fit)
 CODECS: dict[str, tuple[Callable[[Any], Any], Callable[[Mapping[str, Any]], Input]]] = {
     "text": (to_jsonable, _text_from_dict),
     "image": (image_codec.to_dict, image_codec.from_dict),
+    "image+text": (_pair_to_dict, _pair_from_dict),
 }
 
 

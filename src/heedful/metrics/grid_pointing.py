@@ -3,8 +3,8 @@
     value_i = share of the positive scores for class i that lies in cell i,  i = 1 .. 4
 
 Chance is 1/4, of a constant map, of random scores and of a bump in the middle alike. Where things are is
-known without masks. The composite is unlike the pictures that a model was trained on: take pictures of which the
-model is sure, and compare methods, not models. Maps that do not depend on the class (attention, rollout,
+known without masks. The composite is unlike the pictures that a model was trained on: take pictures of which
+the model is sure, and compare methods, not models. Maps that do not depend on the class (attention, rollout,
 edges) have a mean of 1/4 over the four classes: the shares of one map sum to 1.
 
 Cost: one explanation per class. Böhle et al. 2021; Rao et al. 2022.

@@ -94,9 +94,27 @@ def _picture_parts(unit: str) -> str:
     return plural(picture_unit_noun(unit))
 
 
+def _unfit_pair(raw: Any) -> str:
+    if not isinstance(raw, Mapping):
+        return "this is not a picture with a text"
+    return _unfit_picture(raw) or _unfit_text(raw.get("text"))
+
+
+def _pair_digest(raw: Any) -> bytes:
+    parts = (_picture_digest(raw), _text_digest(raw.get("text") if isinstance(raw, Mapping) else None))
+    return b"".join(parts) if all(parts) else b""
+
+
+def _pair_probes() -> dict[str, Any]:
+    pictures, texts = _picture_probes(), _text_probes().values()
+    every = zip(pictures.items(), texts, strict=False)
+    return {f"{name}, {text!r}": {"picture": picture, "text": text} for (name, picture), text in every}
+
+
 KINDS = {
     "text": InputKind("text", _unfit_text, _text_digest, _text_probes, lambda unit: "words"),
     "image": InputKind("picture", _unfit_picture, _picture_digest, _picture_probes, _picture_parts),
+    "image+text": InputKind("pair", _unfit_pair, _pair_digest, _pair_probes, lambda unit: "parts"),
 }
 
 

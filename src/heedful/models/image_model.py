@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from math import isqrt
 from typing import Any
@@ -22,28 +23,29 @@ from heedful.core.arrays import Floats
 from heedful.core.cost import Meter
 from heedful.core.defaults import DEFAULT_METHODS
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Input
-from heedful.core.model import FeatureMap, Masks, Model
+from heedful.core.input import Input, Rectangle
+from heedful.core.model import FeatureMap, HeadStates, Masks, Model
 from heedful.core.progress import Progress
 from heedful.core.target import Target
 from heedful.core.trace import Trace
 from heedful.modalities.image import ImageInput, image_of
-from heedful.modalities.image_operators import OPERATORS
+from heedful.modalities.image_operators import COLOURING, HIDING
 from heedful.models import passes, targets
-from heedful.models.backend import TraceOutput
+from heedful.models.attention_hooks import Edit, Sites, attending
+from heedful.models.backend import AttentionOutput, TraceOutput
 from heedful.models.contexts import eager_attention, first_broken_layer, untouched
 from heedful.models.feature_map import last_feature_map
 from heedful.models.guided_relu import GuidedRelu
+from heedful.models.head_states import attention_calls, states_of
 from heedful.models.hf_config import fingerprint
+from heedful.models.image_attention import close, editable_sites, hiding, positions
 from heedful.models.image_reader import ImageReader
 from heedful.models.image_rows import Composer, ImageRow, draws_of, image_rows
-from heedful.models.trace_pass import as_trace, gradients
+from heedful.models.trace_pass import alone, as_trace, gradients
 from heedful.models.value_zeroing import can_zero, value_maps
 
 BATCH_PIXELS = 1 << 21  # of all pictures that run together on a GPU: fits a small one
-CPU_BATCH_PIXELS = (
-    1 << 18
-)  # larger batches leave the cache: MobileNetV2 takes twice the time per picture at 32
+CPU_BATCH_PIXELS = 1 << 18  # larger batches leave the cache: twice the time per picture at 32 pictures
 MAX_ROWS = 64
 TRACE_SHARE = 2  # a pass with a graph takes so many times the memory
 FAILURES = (HeedfulError, AttributeError, IndexError, RuntimeError, TypeError, ValueError)
@@ -57,8 +59,9 @@ class PictureModel(Model):
     reader: ImageReader
     default_methods: tuple[str, ...] = (*DEFAULT_METHODS, "gradcam", "edges")
     baselines: tuple[str, ...] = ("mean", "black", "blur", "noise")
-    operators: tuple[str, ...] = tuple(OPERATORS)
+    operators: tuple[str, ...] = COLOURING
     batch_pixels: int = BATCH_PIXELS
+    some_input: Any = np.full((8, 8, 3), 128, dtype=np.uint8)
 
     def encode(self, raw: Any, long: str = "error") -> ImageInput:
         return image_of(raw) if isinstance(raw, Input) else self.reader.read(raw)
@@ -85,7 +88,7 @@ class PictureModel(Model):
     def rows(
         self, x: Input, target: Target, keep: Masks, operator: str | None = None, unit: str = ""
     ) -> list[Any]:
-        return image_rows(image_of(x), keep, operator, unit, self.operators)
+        return image_rows(image_of(x), keep, operator, unit, self.named_operators)
 
     def values(
         self,
@@ -107,7 +110,19 @@ class PictureModel(Model):
 
         values, _ = passes.evaluate(rows, run, memory=cache, most=self.rows_at_once, progress=progress)
         self.meter.forwards += len(rows)
-        return np.asarray(values.reshape(-1, draws_of(operator, self.operators)).mean(1))
+        return np.asarray(values.reshape(-1, draws_of(operator, self.named_operators)).mean(1))
+
+    def crop_values(self, x: Input, target: Target, boxes: Sequence[Rectangle]) -> Floats:
+        x = image_of(x)
+        compose, most = Composer(x), self.rows_at_once
+        rows = [ImageRow(box=box) for box in boxes]
+        with self.meter.counted(forwards=len(rows), unique=len(rows), tokens=len(rows) * len(x)):
+            queue = [rows[at : at + most] for at in range(0, len(rows), most)]
+            scores = [
+                out for _, out in passes.run_with_oom_retry(queue, lambda c: self.score_rows(compose, c))
+            ]
+        every: Any = np.concatenate(scores)
+        return np.asarray(target.score(every), dtype=np.float64)
 
 
 class ImageModel(PictureModel):
@@ -207,7 +222,7 @@ class ImageModel(PictureModel):
 
     def score_rows(self, compose: Composer, rows: Sequence[ImageRow]) -> Floats:
         seen = torch.from_numpy(np.stack([compose(row) for row in rows]))
-        with untouched(self._module), torch.inference_mode():
+        with untouched(self._module), torch.inference_mode(), self._hidden(compose, rows):
             logits = self._logits(self._call(self._ready(seen)))
         self._refuse_nan(logits, seen)
         return logits.double().cpu().numpy()
@@ -223,10 +238,19 @@ class ImageModel(PictureModel):
             "Check the weights, and the dtype: half precision overflows easily",
         )
 
-    def _as_pixels(self, embeds: Tensor) -> Tensor:
+    def as_pixels(self, embeds: Tensor) -> Tensor:
         """(n, H·W, 3) -> (n, 3, H, W)"""
         height, width = self.size_read
         return embeds.reshape(len(embeds), height, width, 3).permute(0, 3, 1, 2)
+
+    def outputs(self, embeds: Tensor) -> Tensor:
+        """(n, C) logits of points (n, H·W, 3) in the space where gradients are taken, with their graph."""
+        with untouched(self._module):
+            return self.logits_of(self.as_pixels(embeds))
+
+    def logits_of(self, pixels: Tensor) -> Tensor:
+        """(n, C) of pictures (n, 3, H, W) as the module reads them, in its present mode."""
+        return self._logits(self._call(pixels))
 
     # --- gradients ---------------------------------------------------------------------------------
 
@@ -243,10 +267,10 @@ class ImageModel(PictureModel):
     def _baseline(self, x: ImageInput, name: str) -> Any:
         if name == "black":
             return np.zeros_like(x.pixels, dtype=np.float32)
-        if name not in OPERATORS:
-            raise HeedfulError(f"unknown baseline {name!r}", fix=f"Use one of: black, {', '.join(OPERATORS)}")
+        if name not in COLOURING:
+            raise HeedfulError(f"unknown baseline {name!r}", fix=f"Use one of: black, {', '.join(COLOURING)}")
         whole = np.full(len(x.units()), True)
-        gone = image_rows(x, ~whole[None], name, "", tuple(OPERATORS))[0]
+        gone = image_rows(x, ~whole[None], name, "", COLOURING)[0]
         return Composer(x)(gone)
 
     def trace(self, x: Input, target: Target, hidden: bool = False) -> Trace:
@@ -254,22 +278,20 @@ class ImageModel(PictureModel):
         with self.meter.counted(forwards=1, backwards=1, unique=1, tokens=len(x)):
             embeds = self.lookup(x, target)[None].detach().clone().requires_grad_(True)
             with torch.inference_mode(False), torch.enable_grad():
-                out = self._traced(embeds)
+                out = self.traced(embeds)
                 self._refuse_nan(out.logits, torch.from_numpy(Composer(x).whole)[None])
                 score = target.score(out.logits)[0]
                 grads = gradients(score, out)
         return as_trace(x, target, score, out, grads, hidden)
 
-    def _traced(self, embeds: Tensor) -> TraceOutput:
+    def traced(self, embeds: Tensor) -> TraceOutput:
         """One pass with a graph from the pixels and the attention weights to the logits."""
         with untouched(self._module), eager_attention(self._module) as before:
-            out = self._call(self._as_pixels(embeds), output_attentions=True, output_hidden_states=True)
+            out = self._call(self.as_pixels(embeds), output_attentions=True, output_hidden_states=True)
         states = getattr(out, "hidden_states", None) or ()
         maps = tuple(getattr(out, "attentions", None) or ()) if self._global_attention(out) else ()
         last = states[-1] if states and states[-1].ndim == 3 and maps else None
-        switched = before not in ("eager", "none") and bool(maps)
-        notes = (f"attention switched from {before} to eager for this pass",) if switched else ()
-        hidden = tuple(states) if maps else ()
+        hidden, notes = tuple(states) if maps else (), _switched(before, maps)
         return TraceOutput(self._logits(out), embeds, last, attentions=maps, hidden=hidden, notes=notes)
 
     @staticmethod
@@ -294,9 +316,9 @@ class ImageModel(PictureModel):
         spent = self.meter.counted(
             forwards=count, backwards=count, unique=count, tokens=count * embeds.shape[1]
         )
-        with spent, torch.inference_mode(False), torch.enable_grad(), untouched(self._module):
+        with spent, torch.inference_mode(False), torch.enable_grad():
             leaf = embeds.detach().clone().requires_grad_(True)
-            value = target.score(self._logits(self._call(self._as_pixels(leaf))))
+            value = target.score(self.outputs(leaf))
             (grad,) = torch.autograd.grad(value.sum(), leaf)
         return value.detach().double(), grad
 
@@ -305,19 +327,77 @@ class ImageModel(PictureModel):
         with self.meter.counted(forwards=1, backwards=1, unique=1, tokens=len(x)):
             found = last_feature_map(
                 self._module,
-                lambda pixels: target.score(self._logits(self._call(pixels)))[0],
-                self._as_pixels(self.lookup(x, target)[None]),
+                lambda pixels: target.score(self.logits_of(pixels))[0],
+                self.as_pixels(self.lookup(x, target)[None]),
                 self.patches,
             )
         if found is None:
             raise self._not_offered("feature-map")
         return found
 
+    # --- attention ---------------------------------------------------------------------------------
+
+    def attention_only(self, x: Input, target: Target | None = None) -> AttentionOutput:
+        x = image_of(x)
+        pixels = self.as_pixels(self.lookup(x, target or Target("class"))[None])
+        spent = self.meter.counted(forwards=1, unique=1, tokens=len(x))
+        with spent, untouched(self._module), eager_attention(self._module) as before, torch.no_grad():
+            out = self._call(pixels, output_attentions=True)
+        maps = tuple(getattr(out, "attentions", None) or ()) if self._global_attention(out) else ()
+        return alone(AttentionOutput(maps, (), (), _switched(before, maps)))
+
+    def attending(self, edit: Edit) -> AbstractContextManager[None]:
+        if not self._sites:
+            raise self._not_offered("edits")
+        return attending(self._module, self._sites, edit)
+
+    @cached_property
+    def _sites(self) -> Sites:
+        """{} where attention cannot be changed."""
+        height, width = self.size_read
+        grey = self._ready(torch.full((1, height, width, 3), 0.5))
+        return editable_sites(self._module, lambda **more: self._call(grey, **more), self._logits)
+
+    @property
+    def named_operators(self) -> tuple[str, ...]:
+        return (*self.operators, *HIDING) if self._hides else self.operators
+
+    @cached_property
+    def _hides(self) -> bool:
+        """With all patches hidden two pictures give one answer: nothing passes by another way."""
+        rows, columns, special = self.patches
+        if not special or "edits" not in self.capabilities:
+            return False
+        height, width = self.size_read
+        rng = np.random.default_rng(0)
+        pixels = self._ready(torch.from_numpy(rng.random((2, height, width, 3)).astype(np.float32)))
+        gone = positions(torch.ones(2, rows * columns, dtype=torch.bool, device=pixels.device), special)
+        with untouched(self._module), torch.inference_mode(), self.attending(hiding(gone)):
+            one, other = self._logits(self._call(pixels))
+        return close(one, other)
+
+    def _hidden(self, compose: Composer, rows: Sequence[ImageRow]) -> AbstractContextManager[None]:
+        """Attention without the patches that rows hide."""
+        if not any(row.operator in HIDING for row in rows):
+            return nullcontext()
+        hidden = torch.from_numpy(np.stack([compose.hidden(row) for row in rows]))
+        device = next(self._module.parameters()).device
+        return self.attending(hiding(positions(hidden, self.patches[2]).to(device)))
+
+    def head_states(self, x: Input, target: Target) -> list[list[HeadStates]]:
+        x = image_of(x)
+        spent = self.meter.counted(forwards=1, backwards=1, unique=1, tokens=len(x))
+        with spent, torch.inference_mode(False), torch.enable_grad():
+            leaf = self.lookup(x, target)[None].detach().clone().requires_grad_(True)
+            with attention_calls(self._module) as calls:
+                score = target.score(self.outputs(leaf))[0]
+            return [states_of(score, calls, x.positions)]
+
     def value_maps(self, x: Input, target: Target, layers: int) -> list[Tensor]:
         embeds = self.lookup(x, target)[None]
         length = sum(self.patches[:1]) * self.patches[1] + self.patches[2]
         with self.meter.counted(forwards=length + 1, unique=length + 1, tokens=len(x) * (length + 1)):
-            return value_maps(self._module, lambda: self._call(self._as_pixels(embeds)), layers)
+            return value_maps(self._module, lambda: self._call(self.as_pixels(embeds)), layers)
 
     # --- what it can do ----------------------------------------------------------------------------
 
@@ -333,13 +413,13 @@ class ImageModel(PictureModel):
     @cached_property
     def _probed(self) -> tuple[frozenset[str], tuple[int, int, int]]:
         height, width = self.size_read
-        found, none = {"values", "picture"}, (0, 0, 0)
+        found, none = {"values", "picture", "crops"}, (0, 0, 0)
         grey = self._ready(torch.full((1, height, width, 3), 0.5)).permute(0, 2, 3, 1).reshape(1, -1, 3)
         with torch.inference_mode(False), torch.enable_grad():
             try:
                 embeds = grey.detach().clone().requires_grad_(True)
                 with GuidedRelu() as rule:  # counts ReLUs
-                    out = self._traced(embeds)
+                    out = self.traced(embeds)
                 wrt = [embeds, *out.attentions]
                 grads = torch.autograd.grad(out.logits.float().sum(), wrt, allow_unused=True)
             except FAILURES:
@@ -350,15 +430,22 @@ class ImageModel(PictureModel):
         if out.attentions and not all(grad is None for grad in grads[1:]):
             patches = _patches(self._module, out.attentions[0].shape[-1], height, width)
         score: Callable[[Tensor], Tensor] = lambda pixels: self._logits(self._call(pixels))[0, 0]  # noqa: E731
-        if last_feature_map(self._module, score, self._as_pixels(grey), patches or none) is not None:
+        if last_feature_map(self._module, score, self.as_pixels(grey), patches or none) is not None:
             found.add("feature-map")
         if patches is None:
             return frozenset(found), none
         found.add("attentions")
-        run: Callable[[], Any] = lambda: self._call(self._as_pixels(grey))  # noqa: E731
+        run: Callable[[], Any] = lambda: self._call(self.as_pixels(grey))  # noqa: E731
         if can_zero(self._module, run, len(out.attentions)):
             found.add("value-maps")
+        if self._sites:
+            found |= {"edits", "head-states"}
         return frozenset(found), patches
+
+
+def _switched(before: str, maps: Sequence[Tensor]) -> tuple[str, ...]:
+    switched = before not in ("eager", "none") and bool(maps)
+    return (f"attention switched from {before} to eager for this pass",) if switched else ()
 
 
 def _patches(module: nn.Module, positions: int, height: int, width: int) -> tuple[int, int, int] | None:

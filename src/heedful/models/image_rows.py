@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Units
 from heedful.core.model import Masks
 from heedful.core.removal_record import record
 from heedful.modalities.image import ImageInput
 from heedful.modalities.image_operators import OPERATORS, checked_image_operator, colours
+from heedful.models.image_reader import resized
 
 Colours32 = npt.NDArray[np.float32]  # (H, W, 3), 0 to 1
 
@@ -28,6 +30,7 @@ class ImageRow:
     unit: str = ""
     operator: str = ""
     draw: int = 0
+    box: tuple[int, ...] = ()  # a part that is cut out and enlarged: left, top, right, bottom
 
     def __len__(self) -> int:
         return 1  # all pictures of a model have one size: nothing is padded
@@ -44,6 +47,8 @@ def image_rows(
     masks: Masks = np.asarray(keep, dtype=bool)
     if masks.ndim != 2 or masks.shape[1] != len(units):
         raise HeedfulError(f"keep has shape {masks.shape}, but the picture has {len(units)} units")
+    if chosen.hides:
+        whole_patches(x, units)
     if not masks.all():  # the picture as it is shows no operator
         record(chosen.name)
     bits = np.packbits(~masks, axis=1)
@@ -52,6 +57,19 @@ def image_rows(
         for mask, line in zip(masks, bits, strict=True)
         for draw in range(chosen.draws)
     ]
+
+
+def whole_patches(x: ImageInput, units: Units) -> npt.NDArray[np.intp]:
+    """(P,) the unit of each patch. Units that cut patches cannot be hidden."""
+    patches = x.units("patch")
+    owners = [np.unique(units.owner[atoms]) for atoms in patches]
+    if any(len(owner) > 1 for owner in owners):
+        raise HeedfulError(
+            f"the unit {units.name} cannot be hidden from attention",
+            "its borders cut patches of the model",
+            "Use the unit patch, or another operator: mean, blur",
+        )
+    return np.array([owner[0] for owner in owners])
 
 
 def draws_of(operator: str | None, offered: tuple[str, ...]) -> int:
@@ -67,6 +85,10 @@ class Composer:
         self._fills: dict[tuple[str, int], Colours32] = {}
 
     def __call__(self, row: ImageRow) -> Colours32:
+        if row.box:
+            left, top, right, bottom = row.box
+            part = resized(self.x.pixels[top:bottom, left:right], self.whole.shape[:2])
+            return np.asarray(part / 255.0, dtype=np.float32)
         if not row.gone:
             return self.whole
         gone = self.gone(row)
@@ -77,6 +99,12 @@ class Composer:
         units = self.x.units(row.unit)
         bits = np.unpackbits(np.frombuffer(row.gone, dtype=np.uint8), count=len(units)).astype(bool)
         return np.append(bits, False)[units.owner].reshape(self.x.height, self.x.width)  # -1: never removed
+
+    def hidden(self, row: ImageRow) -> npt.NDArray[np.bool_]:
+        """(P,): which patches are hidden from attention."""
+        gone = self.gone(row).ravel() if row.gone else np.zeros(len(self.x), dtype=bool)
+        first = [atoms[0] for atoms in self.x.units("patch")]
+        return gone[first] & OPERATORS[row.operator].hides if row.gone else gone[first]
 
     def _fill(self, row: ImageRow, gone: npt.NDArray[np.bool_]) -> Colours32:
         operator = OPERATORS[row.operator]
