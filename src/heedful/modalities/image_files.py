@@ -40,14 +40,15 @@ class Picture:
     notes: tuple[str, ...] = ()
 
 
-def read_picture(raw: Any) -> Picture:
-    """A path, bytes, a PIL image, or an array of numpy or torch."""
+def read_picture(raw: Any, side: int | None = None) -> Picture:
+    """A path, bytes, a PIL image, or an array of numpy or torch. `side`: a larger file is made smaller before
+    its colours are worked with, so that it takes little memory."""
     if isinstance(raw, Picture):
         return raw
     if isinstance(raw, str | Path):
-        return _from_path(Path(raw))
+        return _from_path(Path(raw), side)
     if isinstance(raw, bytes | bytearray | memoryview):
-        return _decoded(io.BytesIO(raw), "picture")
+        return _decoded(io.BytesIO(raw), "picture", side)
     if type(raw).__module__.startswith("PIL."):
         return _from_pil(raw, getattr(raw, "filename", "") or "picture")
     if type(raw).__module__.startswith("torch"):
@@ -60,7 +61,7 @@ def read_picture(raw: Any) -> Picture:
     )
 
 
-def _from_path(path: Path) -> Picture:
+def _from_path(path: Path, side: int | None) -> Picture:
     try:
         facts = path.stat()
         if not stat.S_ISREG(facts.st_mode):
@@ -70,18 +71,35 @@ def _from_path(path: Path) -> Picture:
                 f"{path} has {facts.st_size >> 20} MB", f"the limit is {MAX_FILE_BYTES >> 20} MB"
             )
         with path.open("rb") as file:
-            return _decoded(file, str(path))
+            return _decoded(file, str(path), side)
     except OSError as error:
         raise HeedfulError(f"{path} cannot be read", error.strerror or str(error)) from error
 
 
-def _decoded(file: Any, source: str) -> Picture:
+def _decoded(file: Any, source: str, side: int | None) -> Picture:
     image_module = _pillow()
     with _one_clear_line(source), image_module.open(file, formats=FORMATS) as image:
         width, height = image.size
         if width * height > MAX_PIXELS:
             raise _too_large(source, f"{width:,} × {height:,} pixels")
-        return _from_pil(image, source)
+        if side is None or max(width, height) <= side:
+            return _from_pil(image, source)
+        picture = _from_pil(_shrunk(image, side), source)
+    made = f"{picture.pixels.shape[1]:,} × {picture.pixels.shape[0]:,} pixels"
+    note = f"made smaller to {made}: more than {side:,} pixels per side are not kept"
+    return Picture(picture.pixels, picture.source, (*picture.notes, note))
+
+
+def _shrunk(image: Image, side: int) -> Image:
+    """At most so many pixels per side. A palette or 16 bits cannot be resampled as they are."""
+    from PIL.Image import Resampling
+
+    if image.mode in ("P", "PA", "1", "LA"):
+        image = image.convert("RGBA")
+    elif image.mode.startswith("I;16"):
+        image = image.convert("I")
+    image.thumbnail((side, side), Resampling.BILINEAR)
+    return image
 
 
 def _too_large(source: str, size: str) -> HeedfulError:

@@ -39,11 +39,11 @@ SHOWN_CONTRADICTIONS = 10
 def words(comparison: Comparison) -> tuple[Node, ...]:
     """One table: what was measured, what each method claims; then the text by every method at once."""
     if has_picture(comparison.x):
-        return (by_method(comparison), _claims(comparison))
-    return nodes(_claims(comparison), written(comparison), side_by_side(comparison))
+        return (by_method(comparison), claims(comparison))
+    return nodes(claims(comparison), written(comparison), side_by_side(comparison))
 
 
-def _claims(comparison: Comparison) -> Section:
+def claims(comparison: Comparison) -> Section:
     return Section(
         "Claimed and measured",
         (word_table(comparison), how_to_read(comparison), *contradicted(comparison)),

@@ -1,0 +1,36 @@
+"""The cells of a picture that one can brush over: those that the methods scored, where they are a grid."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from heedful.core.input import Rectangle
+from heedful.core.model import Model
+from heedful.modalities.image import ImageInput
+from heedful.server.schemas import responses
+
+GRIDS = (4, 8, 16)  # per side, that the page offers
+
+
+def brushed_unit(x: ImageInput, unit: str) -> str:
+    """Pieces of any shape are brushed over by the usual cells."""
+    return unit if unit == "patch" or unit.startswith("grid:") else x.default_unit
+
+
+def cells_of(x: ImageInput, unit: str) -> responses.PictureCells:
+    """Where the rows and columns of the cells begin and end."""
+    units = x.units(brushed_unit(x, unit))
+    boxes = [Rectangle(*box) for box in units.regions]
+    rows, columns = {box.top for box in boxes}, {box.left for box in boxes}
+    return responses.PictureCells(
+        unit=units.name, rows=[*sorted(rows), x.height], columns=[*sorted(columns), x.width]
+    )
+
+
+def unit_names(model: Model, is_picture_model: bool) -> list[str]:
+    """What can be removed as one, for the picker of the page."""
+    if not is_picture_model:
+        return ["word", "token", "sentence"]
+    names = ["patch"] if "attentions" in model.capabilities else []
+    names += [f"grid:{side}" for side in GRIDS]
+    return names + (["superpixel"] if find_spec("skimage") else [])
