@@ -100,9 +100,9 @@ def _methods() -> Ratio:
     found = compare(f"{len(METHODS)} methods", "captum", ours, theirs, at_most=0.8, pairs=PAIRS)
     rounds = PAIRS + 1
     note = (
-        f"{', '.join(METHODS)}; lime and kernel-shap with {SAMPLES} samples each, which heedful shares; captum "
-        f"integrates with {STEPS} steps, heedful until the gap is below 0.1 %; batches of {model.rows_at_once}; "
-        f"on {mobilenet()[1]}"
+        f"{', '.join(METHODS)}; lime and kernel-shap with {SAMPLES} samples each, which heedful shares; "
+        f"captum integrates with {STEPS} steps, heedful until the gap is below 0.1 %; batches of "
+        f"{model.rows_at_once}; on {mobilenet()[1]}"
     )
     return found.told(note, ((model.spent.unique - before) // rounds, captum.rows // rounds))
 

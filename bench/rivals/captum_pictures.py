@@ -1,7 +1,7 @@
 """captum on one picture: ten methods, each as its documentation shows it, in batches as large as heedful's.
 
-`pixels` (1, 3, H, W) are what the network reads. Removals use the same cells and the same colours as heedful's
-default operator; sampling methods take as many samples.
+`pixels` (1, 3, H, W) are what the network reads. Removals use the same cells and the same colours as
+heedful's default operator; sampling methods take as many samples.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Two digits in one picture, and one of them is asked for: does a map show that one, or both?
 
-"Why dog?" and "why cat?" of one photograph need two maps. Here two handwritten digits stand beside each other, a
-CNN has recognised both, and each is asked for in turn. The digit that is asked for is the truth.
+"Why dog?" and "why cat?" of one photograph need two maps. Here two handwritten digits stand side by side, and
+a CNN has recognised both. Each is asked for in turn. The digit that is asked for is the truth.
 
     mass          share of a map (positive scores) in the half of the picture with that digit; chance 1/2
     hit           the highest score lies in that half; chance 1/2
@@ -49,8 +49,9 @@ def gradcam_contrast(run: LabRun) -> None:
     scenes = pairs("test", 20 * count, rng)
     known = np.flatnonzero(recognised(cnn, scenes))[:count]
     run.say(
-        "A CNN is trained on single digits. It reads pictures with two digits beside each other. Only pictures "
-        f"are used in which it gives the highest scores to the two digits that are there: {len(known)} pictures. "
+        "A CNN is trained on single digits. It reads pictures with two digits beside each other. Only "
+        f"pictures are used in which it gives the highest scores to the two digits that are there: "
+        f"{len(known)} pictures. "
         "Both digits are asked for, one after the other. A map should lie on the digit that is asked for."
     )
     model, found = wrapped(cnn, 2 * SIDE), {name: np.empty((len(known), 3)) for name in methods}
@@ -115,8 +116,8 @@ def shown(run: LabRun, found: dict[str, Floats]) -> None:
             reference=0.5,
             reference_name="chance",
         ),
-        "Share of each map in the half of the picture with the digit that is asked for, mean over pictures with "
-        "95 % intervals.",
+        "Share of each map in the half of the picture with the digit that is asked for, mean over pictures "
+        "with 95 % intervals.",
     )
 
 
@@ -142,8 +143,8 @@ def claims(run: LabRun, found: dict[str, Floats]) -> None:
     )
     claim_mean(
         run,
-        "The size of the gradient hardly follows the class: less of it than of Grad-CAM's map is on the digit "
-        "that is asked for (value: difference).",
+        "The size of the gradient hardly follows the class: less of it than of Grad-CAM's map is on the "
+        "digit that is asked for (value: difference).",
         found["gradcam"][:, 0] - found["grad-l1"][:, 0],
         above=0.0,
         limits=(-1.0, 1.0),

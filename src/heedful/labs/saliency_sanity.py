@@ -60,7 +60,7 @@ Scores = dict[str, Floats]  # (pixels,) by method
     cite="Adebayo et al. 2018",
 )
 def saliency_sanity(run: LabRun) -> None:
-    count, draws, steps = (4, 4, 150) if run.fast else (12, 10, 600)
+    count, draws, steps = (4, 4, 150) if run.fast else (6, 6, 400)
     rng = np.random.default_rng(run.seed)
     train, test = single("train", 4000, rng), single("test", 500, rng)
     cnn = trained(digit_cnn(run.seed), train, steps, run.seed, 1e-2)
@@ -68,7 +68,8 @@ def saliency_sanity(run: LabRun) -> None:
     shares = [100 * float(recognised(module, test).mean()) for module in (cnn, vit)]
     run.say(
         "The layers of a trained network get random weights, one after another from the top. After each "
-        "layer, the same pictures are explained again. How similar is the map to that of the trained network? "
+        "layer, the same pictures are explained again. How similar is the map to that of the "
+        "trained network? "
         f"Two networks are trained on {len(train.labels)} handwritten digits. The CNN recognises "
         f"{shares[0]:.0f} % of other digits, the vision transformer {shares[1]:.0f} %. {count} digits are "
         f"explained, with {draws} draws of random weights."
@@ -155,7 +156,8 @@ def drawn(run: LabRun, name: str, layers: list[str], methods: Sequence[str], lef
             "rank correlation",
             "Similarity to the map of the trained network",
         ),
-        f"{name}: rank correlation with the map of the trained network, mean over pictures and draws of random "
+        f"{name}: rank correlation with the map of the trained network, mean over pictures and "
+        "draws of random "
         f"weights. From left to right, one more layer is random: {', '.join(layers)}.",
     )
     for m, measure in enumerate(MEASURES):
@@ -192,8 +194,10 @@ def of_cnn(run: LabRun, methods: Sequence[str], layers: list[str], left: Floats)
         )
     claim_mean(
         run,
-        "The factor hides the model: for gradient x input, the rank correlation over all pixels is higher than "
-        "over the pixels of the digit, since both maps are zero where the picture is black (value: difference).",
+        "The factor hides the model: for gradient x input, the rank correlation over all "
+        "pixels is higher than "
+        "over the pixels of the digit, since both maps are zero where the picture is black "
+        "(value: difference).",
         product[0] - product[1],
         above=0.1,
         limits=(-2.0, 2.0),
@@ -208,7 +212,8 @@ def of_vit(run: LabRun, methods: Sequence[str], layers: list[str], left: Floats)
     by = dict(zip(methods, left[0, :, 0], strict=True))
     claim_all(
         run,
-        "In the vision transformer, attention rollout does not change at all when the head is random: it does "
+        "In the vision transformer, attention rollout does not change at all when the head is "
+        "random: it does "
         "not know which class is asked for.",
         by["attention-rollout"],
         above=1 - 1e-9,
@@ -226,7 +231,8 @@ def of_vit(run: LabRun, methods: Sequence[str], layers: list[str], left: Floats)
         control="rank correlation for attention rollout",
     )
     run.say(
-        "Survival alone is neither good nor bad: occlusion runs the network itself, and what is left of its map "
+        "Survival alone is neither good nor bad: occlusion runs the network itself, and what "
+        "is left of its map "
         "shows how much of the function is left. A map is suspicious if it stays where occlusion changes."
     )
 
@@ -248,7 +254,8 @@ def near_edges(
     guided, plain = np.array(rows["guided-backprop"]), np.array(rows["grad-l1"])
     claim_mean(
         run,
-        "Guided backpropagation of the trained CNN is closer to the edges of the picture than the plain gradient "
+        "Guided backpropagation of the trained CNN is closer to the edges of the picture than "
+        "the plain gradient "
         "(value: difference of the rank correlations).",
         guided - plain,
         above=0.0,
