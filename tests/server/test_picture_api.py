@@ -472,3 +472,28 @@ def test_heads_of_a_vision_transformer(served: httpx.Client, ask: dict[str, Any]
     failed = finished(served, served.post("/api/jobs/attention", json=ask).json())
     assert failed["state"] == "failed"
     assert "attention" in failed["error"]
+
+
+def test_a_picture_with_a_text(tmp_path: Path) -> None:
+    """A model that compares the two: cells are brushed over, words stay."""
+    from tests.models import dual_models
+
+    model = heedful.load(dual_models.module("clip"), processor=dual_models.processor())
+    config = app.ServerConfig(runs=tmp_path)
+    state = app.load_state([model], config)
+    with listening(state, config) as address, httpx.Client(base_url=address, timeout=120) as client:
+        number = sent(client, file_of(scene())).json()["id"]
+        ask = {"model": model.name, "picture": number, "text": "a red circle"}
+        look = client.post("/api/look", json=ask).json()
+        found = client.post("/api/brush", json=ask | {"cells": [0, 1], "operator": "blur"}).json()
+        alone = client.post("/api/look", json=ask | {"text": ""})
+    state.close()
+    state.jobs.join()
+    assert look["picture"]["unit"] == "patch"
+    assert look["prediction"][0]["label"] == "a red circle"
+    x = model.encode({"picture": file_of(scene()), "text": "a red circle"})
+    keep = np.ones((2, len(x.units("patch+word"))), dtype=bool)
+    keep[1, :2] = False
+    own = model.values(x, model.target(x), keep, "blur", "patch+word")
+    assert [found["before"], found["after"]] == pytest.approx(own.tolist(), abs=1e-9)
+    assert alone.status_code == 400

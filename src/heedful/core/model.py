@@ -65,7 +65,7 @@ class HeadStates:
 # capability -> what is missing when a model lacks it
 CAPABILITIES = {
     "values": "a prediction for an input with units removed",
-    "gradients": "gradients with respect to the token embeddings",
+    "gradients": "gradients with respect to its input",
     "attentions": "attention weights",
     "generate": "text generation",
     "relu": "ReLUs",
@@ -173,6 +173,10 @@ class Model:
     def encode(self, raw: Any, long: str = "error") -> Input:
         """What the user gave, as the model reads it."""
         raise NotImplementedError
+
+    def truth_mask(self, raw: Any, given: Any) -> npt.NDArray[np.bool_]:
+        """(atoms,) where the thing is that must be found, from a mask of what the user gave."""
+        raise HeedfulError(f"{self.name} reads no masks", f"its inputs are of the kind {self.modality!r}")
 
     def target(self, x: Input, spec: Any = None) -> Target:
         """Which number is explained; None: the prediction."""

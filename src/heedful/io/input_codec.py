@@ -8,6 +8,7 @@ from typing import Any
 from heedful.core.input import Input
 from heedful.io.json_codec import from_jsonable, to_jsonable
 from heedful.modalities import image_codec
+from heedful.modalities.image import ImageInput
 from heedful.modalities.joint import JointInput
 from heedful.modalities.text import TextInput
 
@@ -36,8 +37,9 @@ CODECS: dict[str, tuple[Callable[[Any], Any], Callable[[Mapping[str, Any]], Inpu
 }
 
 
-def input_to_dict(x: Input) -> Any:
-    return CODECS[x.modality][0](x)
+def input_to_dict(x: Input, keep: str = "png") -> Any:
+    """keep: what is stored of a picture, itself ("png") or its path ("path")."""
+    return image_codec.to_dict(x, keep) if isinstance(x, ImageInput) else CODECS[x.modality][0](x)
 
 
 def input_from_dict(data: Mapping[str, Any]) -> Input:

@@ -9,13 +9,14 @@ can do is probed on one picture.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from math import isqrt
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -29,6 +30,8 @@ from heedful.core.progress import Progress
 from heedful.core.target import Target
 from heedful.core.trace import Trace
 from heedful.modalities.image import ImageInput, image_of
+from heedful.modalities.image_files import read_picture
+from heedful.modalities.image_masks import mask_of
 from heedful.modalities.image_operators import COLOURING, HIDING
 from heedful.models import passes, targets
 from heedful.models.attention_hooks import Edit, Sites, attending
@@ -65,6 +68,10 @@ class PictureModel(Model):
 
     def encode(self, raw: Any, long: str = "error") -> ImageInput:
         return image_of(raw) if isinstance(raw, Input) else self.reader.read(raw)
+
+    def truth_mask(self, raw: Any, given: Any) -> npt.NDArray[np.bool_]:
+        picture = read_picture(raw.get("picture") if isinstance(raw, Mapping) else raw)
+        return self.reader.see_mask(mask_of(given, picture)).ravel()
 
     def target(self, x: Input, spec: Any = None) -> Target:
         if isinstance(spec, Target):

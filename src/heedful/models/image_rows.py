@@ -16,8 +16,8 @@ from heedful.core.input import Units
 from heedful.core.model import Masks
 from heedful.core.removal_record import record
 from heedful.modalities.image import ImageInput
+from heedful.modalities.image_files import resized
 from heedful.modalities.image_operators import OPERATORS, checked_image_operator, colours
-from heedful.models.image_reader import resized
 
 Colours32 = npt.NDArray[np.float32]  # (H, W, 3), 0 to 1
 

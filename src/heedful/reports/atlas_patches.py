@@ -14,8 +14,9 @@ from heedful.core.numbers import percent, short
 from heedful.heads.atlas import Atlas
 from heedful.heads.maps import Maps
 from heedful.modalities.image import ImageInput, image_of
+from heedful.modalities.image_png import png
 from heedful.reports import atlas_image
-from heedful.reports.picture_map import box_of, png
+from heedful.reports.picture_map import box_of
 
 LETTERS = {
     "class-token": "C",

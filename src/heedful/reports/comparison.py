@@ -154,7 +154,7 @@ def _numbers(comparison: Comparison) -> dict[str, object]:
     del data["agreement"]
     picture = has_picture(comparison.x)
     if picture:  # it is on the page, and scores by pixel are many
-        del (data["x"].get("picture") or data["x"])["pixels"]
+        (data["x"].get("picture") or data["x"]).pop("png", None)
     for item in data["attributions"]:
         for name in ("scores", "stderr") if picture else ("words",):
             del item[name]

@@ -7,8 +7,6 @@ of the unit that covers most of it.
 from __future__ import annotations
 
 import math
-import struct
-import zlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,7 +16,7 @@ from heedful.core.input import Rectangle, Region, Units
 from heedful.core.internals import Removal
 from heedful.core.numbers import fixed_signed
 from heedful.modalities.image import ImageInput
-from heedful.modalities.image_files import Pixels
+from heedful.modalities.image_png import png
 from heedful.reports.columns import ScoreColumn
 
 FINE_CELLS = 56  # per side, for units that are no rectangles
@@ -86,16 +84,3 @@ def box_of(region: Region) -> Rectangle:
 
 def _area(box: Rectangle) -> int:
     return (box.right - box.left) * (box.bottom - box.top)
-
-
-def png(pixels: Pixels) -> bytes:
-    """A PNG file of 8-bit colours. Written here, so that a report opens without Pillow."""
-    height, width, _ = pixels.shape
-    lines = b"".join(b"\0" + pixels[row].tobytes() for row in range(height))
-
-    def chunk(name: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    body = chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(lines, 9)) + chunk(b"IEND", b"")
-    return b"\x89PNG\r\n\x1a\n" + body

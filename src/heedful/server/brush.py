@@ -23,14 +23,16 @@ import numpy.typing as npt
 from heedful.comparisons.result import Comparison
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Input
 from heedful.core.model import Model
-from heedful.modalities.image import ImageInput, image_of
+from heedful.modalities.image import ImageInput
 from heedful.modalities.image_operators import OPERATORS
+from heedful.modalities.image_png import png
+from heedful.modalities.joint import JointInput
 from heedful.models.image_rows import Composer, image_rows
-from heedful.reports.picture_map import png
 from heedful.server.explanation_cache import ExplanationCache
 from heedful.server.live_explain import explain_live, predicted
-from heedful.server.picture_cells import brushed_unit, cells_of
+from heedful.server.picture_cells import cells_of, pictured
 from heedful.server.schemas import requests, responses
 from heedful.server.what_if import claim_of, is_wanted, usual_operator
 
@@ -43,23 +45,26 @@ def remove_region(
 ) -> responses.RemovedRegion:
     have = _explained(model, ask, memory)
     first = next(iter(have.values()))
-    x, target = image_of(first.x), first.target
-    unit = brushed_unit(x, ask.unit or x.default_unit)
-    region = _region(ask.cells, len(x.units(unit)))
+    x, target = first.x, first.target
+    picture, cell = pictured(x, ask.unit or x.default_unit)
+    unit = f"{cell}+{x.parts_of(ask.unit)[1]}" if isinstance(x, JointInput) else cell
+    region = _region(ask.cells, len(picture.units(cell)))
     operator = ask.operator or usual_operator(model, have)
-    cells = cells_of(x, unit)
+    cells = cells_of(picture, cell)
     others = shifted(region, len(cells.rows) - 1, len(cells.columns) - 1, ask.seed)
-    keep = np.stack([np.ones_like(region), ~region, *(~other for other in others)])
+    keep = np.ones((2 + len(others), len(x.units(unit))), dtype=bool)  # words behind the cells stay
+    for row, gone in zip(keep[1:], (region, *others), strict=True):
+        row[: len(gone)] = ~gone
     values = model.values(x, target, keep, operator, unit)
-    seen = _seen(model, x, region, operator, unit)
+    seen = _seen(model, picture, region, operator, cell)
     wanted = [item for item in have.values() if is_wanted(item, ask.methods)]
     return responses.RemovedRegion(
         before=values[0],
         after=values[1],
         elsewhere=(values[2:] - values[0]).tolist(),
-        area=float(np.isin(x.units(unit).owner, np.flatnonzero(region)).mean()),
+        area=float(np.isin(picture.units(cell).owner, np.flatnonzero(region)).mean()),
         picture="" if seen is None else base64.b64encode(png(seen.pixels)).decode(),
-        prediction=[] if seen is None else _prediction(model, seen),
+        prediction=[] if seen is None else _prediction(model, x, seen),
         claims=[_claim(item, unit, region) for item in wanted],
         target=target.name,
         operators=[operator],
@@ -110,15 +115,16 @@ def _seen(model: Model, x: ImageInput, region: Region, operator: str, unit: str)
     return replace(x, pixels=np.round(255 * Composer(x)(row)).astype(np.uint8))
 
 
-def _prediction(model: Model, seen: ImageInput) -> list[responses.Prediction]:
-    shares = [list(pair) for pair in model.predict(seen)]
+def _prediction(model: Model, x: Input, seen: ImageInput) -> list[responses.Prediction]:
+    given = replace(x, picture=seen) if isinstance(x, JointInput) else seen
+    shares = [list(pair) for pair in model.predict(given)]
     return predicted(Comparison((), model={"kind": model.kind, "prediction": shares}))
 
 
 def _claim(item: Attribution, unit: str, region: Region) -> responses.RegionClaim:
     sizes = np.abs(item.unit_scores(unit))
     total = float(sizes.sum())
-    share = float(sizes[region].sum()) / total if total and math.isfinite(total) else None
+    share = float(sizes[: len(region)][region].sum()) / total if total and math.isfinite(total) else None
     claim = claim_of(item, item.units(unit), np.flatnonzero(region).tolist())
     return responses.RegionClaim(**claim.model_dump(), share=share)
 

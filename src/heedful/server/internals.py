@@ -113,6 +113,8 @@ def attention_atlas(model: Model, raw: Any, job: Job) -> Atlas:
     from heedful.heads.atlas import attention, encoded
 
     job.report("reading every head")
+    if why := model.lacks({"attentions"}):
+        raise HeedfulError(f"{model.name} shows no attention", why)
     x = encoded(model, raw, "error")
     positions = len(x.positions.owner)
     config = getattr(model.module, "config", None)

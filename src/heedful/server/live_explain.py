@@ -29,7 +29,6 @@ from heedful.core.document import Node
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Input
 from heedful.core.model import Model
-from heedful.modalities.image import ImageInput
 from heedful.modalities.image_files import Picture
 from heedful.modalities.text import TextInput
 from heedful.reports import comparison as report
@@ -182,7 +181,7 @@ def explain_live(
         comparison = with_removal(comparison, made, memory, ask.key)
     return responses.LiveAnswer(
         text="" if reads_pictures(model) else str(made.x.raw),
-        picture=cells_of(made.x, ranked_unit(comparison)) if isinstance(made.x, ImageInput) else None,
+        picture=cells_of(made.x, ranked_unit(comparison)) if has_picture(made.x) else None,
         prediction=predicted(comparison),
         target=made.target.name,
         explained=explained(comparison),

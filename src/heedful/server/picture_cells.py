@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from heedful.core.input import Rectangle
+from heedful.core.input import Input, Rectangle
 from heedful.core.model import Model
-from heedful.modalities.image import ImageInput
+from heedful.modalities.image import ImageInput, image_of
+from heedful.modalities.joint import JointInput
 from heedful.server.schemas import responses
 
 GRIDS = (4, 8, 16)  # per side, that the page offers
 
 
-def brushed_unit(x: ImageInput, unit: str) -> str:
-    """Pieces of any shape are brushed over by the usual cells."""
-    return unit if unit == "patch" or unit.startswith("grid:") else x.default_unit
+def pictured(x: Input, unit: str) -> tuple[ImageInput, str]:
+    """The picture of an input, and the cells by which it is brushed over: pieces of any shape by the usual
+    ones."""
+    picture, own = (x.picture, x.parts_of(unit)[0]) if isinstance(x, JointInput) else (image_of(x), unit)
+    return picture, own if own == "patch" or own.startswith("grid:") else picture.default_unit
 
 
-def cells_of(x: ImageInput, unit: str) -> responses.PictureCells:
+def cells_of(x: Input, unit: str) -> responses.PictureCells:
     """Where the rows and columns of the cells begin and end."""
-    units = x.units(brushed_unit(x, unit))
+    x, name = pictured(x, unit)
+    units = x.units(name)
     boxes = [Rectangle(*box) for box in units.regions]
     rows, columns = {box.top for box in boxes}, {box.left for box in boxes}
     return responses.PictureCells(

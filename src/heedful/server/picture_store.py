@@ -15,9 +15,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from heedful.core.errors import HeedfulError
-from heedful.modalities.image_files import Picture, Pixels, read_picture
-from heedful.models.image_reader import resized
-from heedful.reports.picture_map import png
+from heedful.modalities.image_files import Picture, Pixels, read_picture, resized
+from heedful.modalities.image_png import png
 
 MAX_SIDE = 2048  # pixels per side that are kept
 PREVIEW_SIDE = 512  # of the PNG that the page shows

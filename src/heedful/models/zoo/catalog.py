@@ -65,6 +65,13 @@ EMBEDDED = (
         embedded=True,
         dictionary="1,536 features of blocks.2.resid",
     ),
+    Entry(
+        name="digits-vit",
+        kind="image-classifier",
+        description="small vision transformer: a handwritten digit on a photograph, with masks as truth",
+        licence="Apache-2.0",
+        embedded=True,
+    ),
 )
 
 PULLED = (

@@ -200,6 +200,7 @@ const showModel = () => {  // what depends on the model alone
   const known = model();
   state.model = known.name;
   [reads.picture, reads.text] = [known.modality !== "text", known.modality !== "image"];
+  state.unit = state.unit.replace(/\+.*/, "");  // of a picture with a text: the cells
   if (state.unit && !known.units.includes(state.unit) && !(reads.picture && state.unit.startsWith("grid:"))) state.unit = "";
   modelPicker();
   examples();
@@ -209,7 +210,6 @@ const showModel = () => {  // what depends on the model alone
   generate.offer(known, here.written);
   features.offer(known);
   attention.offer(known);
-  tabs.offer("try", known.modality !== "image+text");
   tabs.draw();
 };
 
