@@ -38,7 +38,7 @@ UNIT = {"occlusion": {"unit": "grid:14"}, "random": {"unit": "grid:14"}}
 @lab(
     "gradcam-contrast",
     title="Two digits in one picture: does a map follow the class?",
-    minutes=2.0,
+    minutes=3.0,
     cite="Selvaraju et al. 2017; Zhang et al. 2018",
 )
 def gradcam_contrast(run: LabRun) -> None:

@@ -109,7 +109,8 @@ def digit_vit(seed: int) -> nn.Module:
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return ViTForImageClassification(config)
+        module: nn.Module = ViTForImageClassification(config)
+        return module
 
 
 def trained(module: nn.Module, data: DigitPictures, steps: int, seed: int, lr: float) -> nn.Module:
