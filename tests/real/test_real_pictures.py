@@ -80,9 +80,7 @@ def test_conse_has_the_weights_of_its_parts(conse: Any) -> None:
     ("name", "caption", "cosine", "next_one"),
     [("coffee", 0, 0.439, 0.187), ("chelsea", 1, 0.695, 0.314), ("rocket", 2, 0.388, 0.231)],
 )
-def test_conse_finds_the_caption(
-    conse: Any, name: str, caption: int, cosine: float, next_one: float
-) -> None:
+def test_conse_finds_the_caption(conse: Any, name: str, caption: int, cosine: float, next_one: float) -> None:
     """The numbers were made by transformers alone; the picture is read in 8 bits here."""
     data = pytest.importorskip("skimage.data", reason="the extra `images` is not installed")
     picture = np.asarray(getattr(data, name)())

@@ -1,12 +1,12 @@
 """ConseModel: pictures and texts as vectors without joint training, as a transformers model.
 
-    v(picture) = Σ_c p(c | picture) · u(c)        u(c) = v("a photo of a c") / |v("a photo of a c")|   (C, d)
-    v(text)    = Σ_t m_t h_t / Σ_t m_t            m = attention mask, h = hidden states of a text encoder (T, d)
+    v(picture) = Σ_c p(c | picture) · u(c)      u(c) = v("a photo of a c") / |v("a photo of a c")|   (C, d)
+    v(text)    = Σ_t m_t h_t / Σ_t m_t          m = attention mask, h = hidden states of a text encoder (T, d)
 
-p are the probabilities of a classifier with classes c. The cosine of both vectors is differentiable down to the
-pixels and to the words. It knows of a picture what the classifier's classes tell, and nothing else: no places,
-no colours, no counts. Importing this module registers it under `model_type: heedful-conse`. Norouzi et al.
-2014, "Zero-shot learning by convex combination of semantic embeddings".
+p are the probabilities of a classifier with classes c. The cosine of both vectors is differentiable down to
+the pixels and to the words. It knows of a picture what the classifier's classes tell, and nothing else: no
+places, no colours, no counts. Importing this module registers it under `model_type: heedful-conse`. Norouzi
+et al. 2014, "Zero-shot learning by convex combination of semantic embeddings".
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ class ConseModel(PreTrainedModel):  # type: ignore[misc]
         out.pooler_output = (out.last_hidden_state * weight).sum(1) / weight.sum(1).clamp(min=1e-9)
         return out
 
-    def forward(self, input_ids: Tensor, pixel_values: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+    def forward(
+        self, input_ids: Tensor, pixel_values: Tensor, attention_mask: Tensor | None = None
+    ) -> Tensor:
         """Cosines (pictures, texts)."""
         pictures = self.get_image_features(pixel_values)
         texts = self.get_text_features(input_ids, attention_mask).pooler_output
