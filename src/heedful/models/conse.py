@@ -37,7 +37,7 @@ class ConseConfig(PretrainedConfig):  # type: ignore[misc]
     vision_config: Any = None
     text_config: Any = None
 
-    def __post_init__(self, **kwargs):
+    def __post_init__(self, **kwargs: Any) -> None:
         for name, kind in self.sub_configs.items():
             given = getattr(self, name)
             setattr(self, name, given if isinstance(given, kind) else kind(**(given or {})))
@@ -60,7 +60,7 @@ class ConseModel(PreTrainedModel):  # type: ignore[misc]
 
     def get_image_features(self, pixel_values: Tensor) -> Tensor:
         """(B, 3, H, W) -> (B, d)"""
-        shares = self.vision(pixel_values=pixel_values).logits.softmax(-1)  # (B, C)
+        shares: Tensor = self.vision(pixel_values=pixel_values).logits.softmax(-1)  # (B, C)
         return shares @ self.class_vectors
 
     def get_text_features(
