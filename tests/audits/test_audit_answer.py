@@ -137,7 +137,7 @@ def test_the_verdict_of_every_method_is_in_the_table(width: int) -> None:
         assert all(f"><bdi>{cell}</bdi></td>" in html for cell in row[1:])
         for part in plain(" ".join(row)).split():
             assert part in shown
-    assert all(head in html for head in HEADS)
+    assert all(head.format(many="texts") in html for head in HEADS)
 
 
 def test_no_method_is_named_where_none_is_better() -> None:

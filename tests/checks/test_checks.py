@@ -24,10 +24,9 @@ from heedful.core import registry
 from heedful.core.attribution import Attribution
 from heedful.models.zoo import catalog
 
-# methods for pictures alone have tests of their own: tests/explainers/test_pictures.py
-NAMES = [
-    name for name, entry in registry.explainers().items() if not entry.needs & {"picture", "feature-map"}
-]
+# methods for pictures, alone or with a text, have tests of their own: tests/checks/test_pictures.py
+APART = {"picture", "feature-map", "head-states"}
+NAMES = [name for name, entry in registry.explainers().items() if not entry.needs & APART]
 QUICK = ("bert", "gpt2", "t5", "zoo:one-layer")
 REST = (
     "bert-multi",

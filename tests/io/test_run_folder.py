@@ -441,24 +441,24 @@ def test_stopped_between_files_nothing_opens_as_whole(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a new folder nothing opens; over an older run of the kind, that run opens or nothing does."""
-    made, really = RESULTS[kind](), run_folder.write_file
+    made, really = RESULTS[kind](), run_folder.write_inside
     for after in range(3 + len(made.views())):
         fresh, over = tmp_path / f"fresh-{after}", make(kind, tmp_path / f"over-{after}")
         old, left = read(over).stored(), [after]
 
-        def stops(path: Path, content: Any, left: list[int] = left) -> None:
+        def stops(folder: Path, name: str, content: Any, left: list[int] = left) -> None:
             if not left[0]:
                 raise KeyboardInterrupt
             left[0] -= 1
-            really(path, content)
+            really(folder, name, content)
 
         changed = replace(made, notes=("another",)) if hasattr(made, "notes") else made
-        monkeypatch.setattr(run_folder, "write_file", stops)
+        monkeypatch.setattr(run_folder, "write_inside", stops)
         for folder in (fresh, over):
             left[0] = after
             with suppress(KeyboardInterrupt):
                 write(folder, changed)
-        monkeypatch.setattr(run_folder, "write_file", really)
+        monkeypatch.setattr(run_folder, "write_inside", really)
         if not (fresh / "manifest.json").exists():
             refused(fresh)
             with suppress(HeedfulError):

@@ -49,7 +49,7 @@ def reversed_rollout(trace: Any) -> Any:
     return reduce(lambda above, below: above @ below, [layers[-1], *layers[:-1]])[0]
 
 
-def no_identity(maps: Any, grads: Any) -> Any:
+def no_identity(maps: Any, grads: Any, last: int = 0) -> Any:
     gained = None
     for layer, grad in zip(maps, grads, strict=True):
         bar = chefer.felt(layer, grad)

@@ -117,7 +117,9 @@ def from_parquet(
             if size > MAX_TABLE_BYTES:
                 raise ValueError(f"a table has over {MAX_TABLE_BYTES >> 20} MB")
             batches.append(batch)
-        table = pa.Table.from_batches(batches, source.schema_arrow if wanted is None else None)
+        schema = source.schema_arrow
+        picked = schema if wanted is None else pa.schema([schema.field(name) for name in wanted])
+        table = pa.Table.from_batches(batches, batches[0].schema if batches else picked)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"a table is not Parquet as an audit writes it: {error}") from None
     return _only(table, only or {})

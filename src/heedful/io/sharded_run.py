@@ -57,7 +57,7 @@ class ShardedRun:
     def _begin(self, made: dict[str, Any], title: str) -> dict[str, Any]:
         if (self.path / MANIFEST).exists():
             there = self.manifest()
-            self.checkalike(there["made"], made)
+            self.check_same(there["made"], made)
             return there
         if any(self.shards.glob("[!.]*")):  # a hidden one is half a shard, which its writer removes
             raise HeedfulError(f"{self.path} holds shards but no manifest", fix="Name another folder")
@@ -77,7 +77,7 @@ class ShardedRun:
             )
         return results
 
-    def checkalike(self, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+    def check_same(self, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
         """Refuse to resume a run that was made in another way."""
         if differ := differences(there, here, self.ignored):
             raise HeedfulError(f"{self.path} was made differently: {'; '.join(differ)}", fix=OTHER)
