@@ -6,6 +6,7 @@ import io
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -32,6 +33,9 @@ COMMANDS = [
     "zoo card",
     "zoo path",
 ]
+
+
+LOAD, ROOT = heedful.load, Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -182,6 +186,9 @@ def test_examples_of_the_help_work_when_pasted(
     if "zoo:digits-vit" in line and not line.startswith("heedful doctor"):
         model = of_pictures(tmp_path)
         monkeypatch.setattr(heedful, "load", lambda *given, **options: model)
+    if "zoo:tiny-clip" in line:  # small enough to be run as it is
+        shutil.copy(ROOT / "docs" / "examples" / "scenes" / "1.png", tmp_path / "scene.png")
+        monkeypatch.setattr(heedful, "load", LOAD)
     if line.startswith("heedful steer"):
         dictionary(tmp_path)
         if "zoo:lm" in arguments:  # too wide for the toy, which needs one of its own, and texts

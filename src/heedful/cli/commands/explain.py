@@ -46,7 +46,7 @@ def explain(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Show which words, or parts of a picture, decided one prediction.
+    """Show which words or parts of a picture decided a prediction.
 
     \b
     heedful explain "The pasta was not great, but the staff were wonderful"
@@ -57,7 +57,7 @@ def explain(
     heedful explain "Once upon a" -m zoo:lm --sequence " time" --contrast " hill"
     echo "the food was fine" | heedful explain --json
     heedful explain seven.png --model zoo:digits-vit --unit grid:7 --html a.html
-    heedful explain scene.png --text "a red circle" --model FOLDER-OF-A-CLIP
+    heedful explain scene.png --text "a red circle" --model zoo:tiny-clip
 
     The command compares each method with random orders of the words. It removes words, beginning with the
     words that the method scores highest. The output should then change more than with a random order. If a
