@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,6 +63,22 @@ def read_text(path: str | Path) -> str:
         raise HeedfulError(f"cannot read {path}", error.strerror or str(error)) from None
     except UnicodeDecodeError as error:
         raise HeedfulError(f"{path} is not UTF-8 text", f"byte {error.start}") from None
+
+
+def check_writable(path: Path) -> None:
+    """Refuse, before a long run, a place that cannot be written to. A disk may still fill up later."""
+    try:
+        above = path
+        while not above.exists() and above.parent != above:
+            above = above.parent
+        if above != path and not above.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        if not os.access(above, os.W_OK):
+            raise PermissionError(errno.EACCES, f"{above} cannot be written to")
+    except OSError as error:
+        raise HeedfulError(
+            f"cannot write {path}", error.strerror or str(error), "Name another place"
+        ) from None
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from heedful.models.hf import HFBackend
 from heedful.models.image_model import ImageModel
 from heedful.models.image_reader import reader_of
 
+MAX_NAME = 4096  # characters: no path is longer
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 # suffix of config.architectures -> transformers' auto class: which head the weights were saved with
 TASKS = {
@@ -52,6 +53,10 @@ def load_pretrained(
 ) -> Model:
     """A local folder, or a hub id when no such folder exists."""
     folder = Path(source)
+    if len(str(source)) > MAX_NAME:
+        raise HeedfulError(
+            f"there is no model {str(source)[:60]!r}…", f"its name has over {MAX_NAME:,} characters"
+        )
     if folder.is_dir():
         check_folder(folder, allow_pickle)
     elif folder.exists():
