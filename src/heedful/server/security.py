@@ -18,6 +18,7 @@ import hashlib
 import ipaddress
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
@@ -27,6 +28,7 @@ from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from heedful.core.errors import HeedfulError
+from heedful.core.whole_numbers import whole_number
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -37,6 +39,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 MAX_BODY_BYTES = 64 * 1024  # bytes of a request
 BODY_SECONDS = 15.0  # seconds within which it must have come
+peer: ContextVar[str] = ContextVar("peer", default="")  # of the request that is being answered
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -78,12 +81,13 @@ class Guard:
 
 def guard_of(host: str, token: str | None, names: Sequence[str] = ()) -> Guard:
     """For a server that listens on `host`; a token is needed wherever others can reach it."""
+    names = [name.strip().lower() for name in names]
     if host in LOOPBACK:
         return Guard(LOOPBACK | set(names), token=token)
     if not token:
         raise HeedfulError(f"{host} can be reached by others", "so a token is needed", "Let one be made")
     everywhere = host in ("0.0.0.0", "::")
-    return Guard(LOOPBACK | {host.lower(), *(name.lower() for name in names)}, everywhere, token)
+    return Guard(LOOPBACK | {host.lower(), *names}, everywhere, token)
 
 
 def new_token(host: str) -> str | None:
@@ -97,6 +101,13 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def peer_of(scope: Scope) -> str:
+    """The address that a request came from, which a client cannot choose as it chooses other names. "" for
+    this machine: its users and those behind its proxy share one."""
+    address = str((scope.get("client") or ("",))[0])
+    return "" if not _is_address(address) or ipaddress.ip_address(address).is_loopback else address
 
 
 @dataclass(frozen=True)
@@ -124,9 +135,10 @@ class Guarded:
         if answer is None and self.guard.token is not None:
             answer = _check_token(scope, headers, self.guard.token)
         if answer is None and scope["method"] == "POST":
-            body, refusal = await _body(receive)
+            body, refusal = await whole_body(receive, MAX_BODY_BYTES)
             answer = None if refusal is None else _refusal_response(refusal)
-            receive = _replay(body, receive)
+            receive = replay_of(body, receive)
+        peer.set(peer_of(scope))
         await (answer or self.app)(scope, receive, _with_headers(send))
 
 
@@ -138,7 +150,7 @@ def refusal_of(method: str, headers: Headers, guard: Guard) -> Refusal | None:
             421, "This server does not go by that name. Open the address that heedful serve printed."
         )
     origin = headers.get("origin")
-    if origin is not None and _place(origin) != hosts[0].lower():
+    if origin is not None and place_of(origin) != hosts[0].lower():
         return Refusal(403, "Another site asked: requests are answered to this page alone.")
     if headers.get("sec-fetch-site", "same-origin") in ("cross-site", "same-site") and (
         method != "GET" or headers.get("sec-fetch-mode") != "navigate"
@@ -150,13 +162,13 @@ def refusal_of(method: str, headers: Headers, guard: Guard) -> Refusal | None:
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
             return Refusal(415, "A question is asked as JSON. Send Content-Type: application/json.")
-        length = headers.get("content-length", "0")
-        if not (length.isascii() and length.isdigit()) or int(length) > MAX_BODY_BYTES:
+        length = whole_number(headers.get("content-length", "0"))
+        if length is None or length > MAX_BODY_BYTES:
             return _too_large()
     return None
 
 
-def _place(origin: str) -> str:
+def place_of(origin: str) -> str:
     """host[:port] of an origin; "" where it is none."""
     try:
         return urlsplit(origin).netloc.lower()
@@ -207,15 +219,15 @@ def _same(given: str, token: str) -> bool:
     return secrets.compare_digest(given.encode(), token.encode())
 
 
-async def _body(receive: Receive) -> tuple[bytes, Refusal | None]:
-    """All of it, or why not."""
+async def whole_body(receive: Receive, most: int) -> tuple[bytes, Refusal | None]:
+    """All of it, or why not; however it is cut into pieces."""
     body = b""
     try:
         async with asyncio.timeout(BODY_SECONDS):
             while True:
                 message = await receive()
                 body += message.get("body", b"")
-                if len(body) > MAX_BODY_BYTES:
+                if len(body) > most:
                     return b"", _too_large()
                 if not message.get("more_body"):
                     return body, None
@@ -223,7 +235,7 @@ async def _body(receive: Receive) -> tuple[bytes, Refusal | None]:
         return b"", Refusal(408, "The request did not come to its end.")
 
 
-def _replay(body: bytes, receive: Receive) -> Receive:
+def replay_of(body: bytes, receive: Receive) -> Receive:
     """The body in one piece, then whatever comes."""
     waiting = [{"type": "http.request", "body": body, "more_body": False}]
 
