@@ -70,8 +70,8 @@ best value. Metrics that remove words are measured with several removal operator
 explanations: of other texts, of other models, or with other seeds. Each new explanation has a cost, so these
 metrics run only if you name them. The column *verdict* names the group of metrics (the family) through which
 a metric counts in the verdict of an audit. Metrics without a family are shown, but the verdict does not use
-them. Some metrics have no value in some cases: `plausibility` needs rationales, and `completeness` needs a
-method with a baseline.
+them. Some metrics have no value in some cases: `plausibility` needs rationales, `pointing` needs masks,
+and `completeness` needs a method with a baseline.
 
 | metric | what it measures | good values | best | verdict |
 |---|---|---|---|---|

@@ -106,7 +106,10 @@ def _asked(
     words = truth(bench.model, bench.x, bench.target).words()
     middle = float(np.mean([word.score for word in words]))
     marked = tuple(word.score > middle for word in words)
-    return float(bench.metric.run(MetricInput(bench.model, item, again, rationale=marked), rng))
+    most = max(word.score for word in words)
+    best = [word.score >= most - SLACK for word in words]  # the thing that must be found
+    mask = np.append(best, False)[bench.x.units("word").owner]  # -1: an atom of no word
+    return float(bench.metric.run(MetricInput(bench.model, item, again, rationale=marked, mask=mask), rng))
 
 
 def check_metric(name: str, *, spoil: str | None = None, sized: bool | None = None) -> None:

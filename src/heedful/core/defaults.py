@@ -4,7 +4,7 @@ from __future__ import annotations
 
 CONTROL = "random"  # the method that knows nothing, with which the others are compared
 # methods that do not look at the model: one that beats random orders shows what can be had without it
-CONTROLS = (CONTROL, "edges", "smooth-random")
+CONTROLS = (CONTROL, "edges", "smooth-random", "centre")
 
 
 # What runs when no method is named: one of each kind, few enough to read together; --method all runs more.

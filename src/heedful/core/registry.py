@@ -229,6 +229,8 @@ class Metric(NotebookRepr):
     shuffled: bool = False  # the control is the method's own scores in random order
     goal: str = ""  # of `search`: "deletion" or "insertion" finds the order that is best by it; "": none does
     rationales: bool = False  # it says nothing where nobody marked a reason
+    masks: bool = False  # it says nothing where nobody marked the thing that must be found
+    chance: Callable[..., float] | None = None  # subject -> the mean value of random scores, if known
     scale_free: bool = True  # seven times the scores have the same value
     spoiled_by: str = "noise"  # what it must notice: "noise", "silent" or "stuck" (heedful.checks.metrics)
 
@@ -254,6 +256,8 @@ def metric(
     shuffled: bool = False,
     goal: str = "",
     rationales: bool = False,
+    masks: bool = False,
+    chance: Callable[..., float] | None = None,
     scale_free: bool = True,
     spoiled_by: str = "noise",
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -269,6 +273,8 @@ def metric(
                    in random order, so that their signs and sizes alone earn nothing
     goal           what `search` looks for to find the best that any order reaches: "deletion", "insertion"
     rationales     of a metric that needs what people marked as the reason
+    masks          of a metric that needs to know where the thing is that must be found
+    chance         of a metric whose mean over random scores is known: `subject -> float`
     scale_free, spoiled_by   what heedful.checks.check_metric holds it to.
     """
 
@@ -298,6 +304,8 @@ def metric(
             shuffled=shuffled,
             goal=goal,
             rationales=rationales,
+            masks=masks,
+            chance=chance,
             scale_free=scale_free,
             spoiled_by=spoiled_by,
         )

@@ -1,7 +1,8 @@
-"""Two controls for maps of pictures: what a map looks like that knows the picture but not the model.
+"""Controls for maps of pictures: what a map looks like that knows the picture but not the model.
 
     edges           strength of the edges (Sobel): many gradient maps are little more than this (Adebayo 2018)
     smooth-random   random noise, blurred: smooth maps look plausible and beat rough ones without knowing more
+    centre          a bump in the middle: photographs have their thing there (Judd et al. 2009)
 
 A map that is no better than these has not been shown to explain anything.
 Cost: one forward for the output. Needs: a picture.
@@ -19,6 +20,7 @@ from heedful.modalities.image import image_of
 
 GREY = (0.299, 0.587, 0.114)  # how bright red, green and blue look
 SMOOTH_SHARE = 0.06  # of the smaller side: about half a cell of the default grid
+BUMP_WIDTH = 0.5  # standard deviation of the centre bump, in half sides
 
 
 def edge_strength(pixels: np.ndarray) -> np.ndarray:
@@ -54,3 +56,20 @@ def smooth_random(q: Question) -> Attribution:
     noise = rng.standard_normal((x.height, x.width))
     smooth = ndimage.gaussian_filter(noise, SMOOTH_SHARE * min(x.height, x.width), mode="wrap")
     return q.answer((smooth - smooth.min()).ravel(), over=x.atom, output=_output(q))
+
+
+@explainer("centre", needs={"picture", "values"}, cite="Judd et al. 2009", signed=False)
+def centre(q: Question) -> Attribution:
+    """Control: a bump in the middle of the picture. The model is not used.
+
+    Limitations: This is a control. Things are often in the middle of a photograph, so a map can point at
+    them without any information.
+    """
+    x = image_of(q.x)
+    return q.answer(centre_bump(x.height, x.width).ravel(), over=x.atom, output=_output(q))
+
+
+def centre_bump(height: int, width: int) -> np.ndarray:
+    """(H, W) exp(-r^2 / 2 s^2), r the distance from the middle in half sides."""
+    down, along = (np.linspace(-1, 1, size) if size > 1 else np.zeros(1) for size in (height, width))
+    return np.asarray(np.exp(-(down[:, None] ** 2 + along**2) / (2 * BUMP_WIDTH**2)))

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
+
 from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
@@ -19,6 +22,7 @@ class CannotExplainAgainError(HeedfulError):
     """Scores that came from elsewhere are what they are."""
 
 
+Mask = npt.NDArray[np.bool_]  # (atoms,)
 ReExplain = Callable[[Model | Session, Input, Target, int], Attribution]  # (model, input, target, seed)
 
 
@@ -35,6 +39,7 @@ class MetricInput:
     again: ReExplain
     unit: str = "word"
     rationale: tuple[bool, ...] | None = None  # by unit: what people marked as the reason
+    mask: Mask | None = None  # by atom: where the thing is that must be found
 
     @cached_property
     def session(self) -> Session:

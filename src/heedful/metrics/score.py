@@ -3,7 +3,8 @@
     orders    the values of `draws` random scores, the same random scores in every cell (metric × operator);
               `control` is their mean, `low` and `high` the least and the most. Where signs and sizes count
               beside the order (infidelity, say), these are the method's own scores shuffled: all scores of
-              one sign foretell that many words matter more than few, which is no insight
+              one sign foretell that many words matter more than few, which is no insight. Where the mean
+              of random scores is known in closed form (`chance`), `control` is that
     best      what nothing can beat where that is known; elsewhere the best value any order reached on this
               text, of a method, of a draw, or of `search`
     skill     (value - control) / (best - control): 0 is chance, 1 the best found
@@ -33,7 +34,7 @@ from heedful.engine.question import run_explainer
 from heedful.engine.session import Session, session_of
 from heedful.explainers.search import GOALS
 from heedful.metrics.faithfulness import Ends, Probe
-from heedful.metrics.metric_input import CannotExplainAgainError, MetricInput, ReExplain
+from heedful.metrics.metric_input import CannotExplainAgainError, Mask, MetricInput, ReExplain
 from heedful.metrics.random_orders import control_rng, random_scores
 from heedful.stats.rounding import merged, rounding_step
 
@@ -73,6 +74,7 @@ class ScoreInputs:
     """What is known of a text beside its explanations."""
 
     rationale: Sequence[bool] | None = None  # by unit, what people marked as the reason
+    mask: Mask | None = None  # by atom, where the thing is that must be found
     # by operator, scores that were searched for (`ceilings`; None: search now); with none for an operator,
     # the best is that of the methods and random orders
     searched: Mapping[str, Sequence[Floats]] | None = None
@@ -114,13 +116,24 @@ def score_explanations(
             best = list(known.searched.get(operator, ()))
         scores += _removed(session, items, removing, operator, unit, draws, seed, best)
     marked = None if known.rationale is None else tuple(bool(mark) for mark in known.rationale)
+    mask = _checked_mask(known.mask, x)
     subjects = [
-        MetricInput(session, item, _again(item, item.method in known.given), unit, marked) for item in items
+        MetricInput(session, item, _again(item, item.method in known.given), unit, marked, mask)
+        for item in items
     ]
     for metric in chosen:
         if metric.kind == "re-explain":
             scores += _asked(metric, subjects, seed)
     return scores
+
+
+def _checked_mask(mask: Mask | None, x: Input) -> Mask | None:
+    if mask is None:
+        return None
+    mask = np.asarray(mask, dtype=bool).ravel()
+    if len(mask) != len(x):
+        raise HeedfulError(f"the mask has {len(mask)} places", f"the input has {len(x)} {x.atom}s")
+    return mask
 
 
 def default_metrics() -> list[str]:
@@ -216,7 +229,11 @@ def _asked(metric: Metric, subjects: Sequence[MetricInput], seed: int) -> list[S
     if not result or not control:
         return []
     assert metric.best is not None  # the registry sees to it
-    return _scored(metric, "", [i for i, _ in result], [*(v for _, v in result), *control], metric.best)
+    scores = _scored(metric, "", [i for i, _ in result], [*(v for _, v in result), *control], metric.best)
+    if metric.chance is None:
+        return scores
+    expected = metric.chance(subjects[0])  # known without drawing
+    return [replace(score, control=expected) for score in scores]
 
 
 def _result(metric: Metric, subject: MetricInput, seed: int) -> float:

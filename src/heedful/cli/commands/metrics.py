@@ -47,6 +47,7 @@ def _facts(entry: Metric) -> tuple[str, ...]:
         f"family {entry.family}" if entry.family else "not in the verdict",
         "removes words" if entry.kind == "removal" else "",
         "needs marked reasons" if entry.rationales else "",
+        "needs masks" if entry.masks else "",
         "expensive" if entry.expensive else "",
         entry.cite,
     )
@@ -66,6 +67,7 @@ def _document(entry: Metric) -> dict[str, Any]:
         "best": entry.best,
         "needs": sorted(entry.needs),
         "rationales": entry.rationales,
+        "masks": entry.masks,
         "expensive": entry.expensive,
         "cite": entry.cite,
         "limitations": entry.limitations,
@@ -79,6 +81,7 @@ def _show(entry: Metric) -> None:
     family = f"{entry.family}: it takes part in the verdict" if entry.family else "none: not in the verdict"
     needs = [CAPABILITIES.get(need, need) for need in sorted(entry.needs)]
     needs += ["words that people marked as the reason (--rationale-column)"] if entry.rationales else []
+    needs += ["masks that show where the thing is that must be found"] if entry.masks else []
     facts = [
         ("what it measures", entry.summary),
         ("direction", _better(entry)),
