@@ -196,7 +196,7 @@ def shell(line: str, **more: Any) -> subprocess.CompletedProcess[str]:
 def test_a_full_output_is_one_line() -> None:
     done = shell("heedful methods >/dev/full")
     assert done.returncode == 2
-    assert done.stderr == "heedful: cannot write the result to standard output: No space left on device\n"
+    assert done.stderr == "heedful: cannot read or write: No space left on device\n"
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])

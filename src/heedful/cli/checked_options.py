@@ -64,7 +64,7 @@ def _check_place(name: str, place: Path) -> None:
     from heedful.io.files import check_writable
 
     if name in FOLDERS and place.exists() and not place.is_dir():
-        raise HeedfulError(f"{name} {place} is a file", "it must be a folder", "Name another folder")
+        raise HeedfulError(f"cannot write to {name} {place}", "it is a file, not a folder", "Name another")
     if name in FILES and place.is_dir():
-        raise HeedfulError(f"{name} {place} is a folder", "it must be a file", f"Try {place / 'report.html'}")
+        raise HeedfulError(f"cannot write {name} {place}", "it is a folder", "Name a file")
     check_writable(place)

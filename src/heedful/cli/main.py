@@ -148,7 +148,6 @@ def _system_mistake(error: OSError) -> int:
         sys.stdout.flush()
     except OSError:
         drop_output()
-        return _mistake(f"cannot write the result to standard output: {why}")
     return _mistake(f"cannot read or write: {why}")
 
 
