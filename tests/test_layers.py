@@ -236,3 +236,52 @@ def test_functions_take_few_parameters() -> None:
         if count(node) > MAX_PARAMETERS and not free(module, node)
     ]
     assert wide == []
+
+
+# --- units, not words ------------------------------------------------------------------------------
+
+ANY_INPUT = {"core", "stats", "engine", "comparisons", "audits", "explainers", "metrics"}
+PICTURE_WORDS = re.compile("image|pixel", re.IGNORECASE)
+
+
+def for_pictures_alone(parsed: ast.Module) -> bool:
+    """All that the module registers declares needs={"picture", ...}; a module that registers nothing has
+    NEEDS = {"picture"}."""
+    calls = [
+        each
+        for node in ast.walk(parsed)
+        if isinstance(node, ast.FunctionDef)
+        for each in node.decorator_list
+        if isinstance(each, ast.Call) and getattr(each.func, "id", "") in ("explainer", "metric")
+    ]
+    needs = [next((k.value for k in call.keywords if k.arg == "needs"), None) for call in calls]
+    needs = needs or [
+        node.value
+        for node in parsed.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets) == "NEEDS"
+    ]
+    return bool(needs) and all(
+        isinstance(need, ast.Set) and "picture" in map(ast.literal_eval, need.elts) for need in needs
+    )
+
+
+def test_what_works_on_any_input_knows_no_picture() -> None:
+    """Inputs, units and regions: no kind of input is named where every kind goes through."""
+    knowing = [
+        f"{module}:{number}"
+        for module, path in modules().items()
+        if layer(module) in ANY_INPUT and not for_pictures_alone(tree(module))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if PICTURE_WORDS.search(line)
+    ]
+    assert knowing == []
+
+
+def test_a_method_for_pictures_says_so() -> None:
+    plain = '@explainer("a", needs={"values"})\ndef a(q): ...\n'
+    picture = '@explainer("b", needs={"picture", "values"})\ndef b(q): ...\n'
+    assert for_pictures_alone(ast.parse(picture))
+    assert not for_pictures_alone(ast.parse(plain))
+    assert not for_pictures_alone(ast.parse(plain + picture))
+    assert not for_pictures_alone(ast.parse("def helper(): ..."))
+    assert for_pictures_alone(tree("explainers.gradcam"))

@@ -1,4 +1,4 @@
-"""Pointing metrics against values by hand, their controls against chance, the grid game against closed forms."""
+"""Pointing metrics against values by hand, their controls against chance, the grid game by closed forms."""
 
 from __future__ import annotations
 

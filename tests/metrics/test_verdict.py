@@ -169,7 +169,7 @@ def test_a_method_that_ran_on_few_texts_does_not_cost_the_others_theirs() -> Non
     values[:20, 1] = np.nan
     found = judge(replace(given, values=values))
     assert [one.method for one in found.methods] == ["method-0", "method-2"]
-    assert "method-1 takes no part: it has scores on too few of the texts." in str(found)
+    assert "method-1 takes no part: it has scores on too few inputs." in str(found)
     assert found["method-0"].texts == 40
 
 

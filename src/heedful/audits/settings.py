@@ -157,7 +157,7 @@ def _operators(
     wanted = _named(named, "operator", offered)
     if wanted == [ALL]:
         return tuple(offered), tuple(offered)
-    judges = [checked_operator(operator, offered) for operator in wanted]
+    judges = [checked_operator(operator, model.named_operators) for operator in wanted]
     free = [name for name in offered if name not in judges]
     return tuple(judges), tuple((free or list(offered))[:1])  # one that fits does not judge what it fitted
 

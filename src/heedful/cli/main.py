@@ -32,6 +32,7 @@ from heedful.cli.commands.serve import serve
 from heedful.cli.commands.steer import steer
 from heedful.cli.commands.trial import TrialCommand, trial
 from heedful.cli.commands.zoo import app as zoo_app
+from heedful.cli.interrupts import keep_interrupts
 from heedful.cli.streams import drop_output, open_streams
 from heedful.core.errors import HeedfulError
 
@@ -96,6 +97,7 @@ def main(arguments: list[str] | None = None) -> int:
     after Ctrl-C."""
     if arguments is None:  # called as a program, not from Python
         open_streams()
+        keep_interrupts()
         threads.as_program = True
         threads.wait_passively()
     for stream in (sys.stdout, sys.stderr):

@@ -25,7 +25,7 @@ import numpy as np
 
 from heedful.comparisons.audit_advice import advice_of, with_advice
 from heedful.comparisons.internals import Explained, internals_of, with_features
-from heedful.comparisons.planning import Piece, Plan, plan
+from heedful.comparisons.planning import Plan, plan
 from heedful.comparisons.result import Comparison
 from heedful.comparisons.single_text import remove_alone, weighed
 from heedful.core.attribution import Attribution
@@ -39,6 +39,7 @@ from heedful.core.registry import Explainer
 from heedful.core.versions import versions
 from heedful.engine.question import run_explainer
 from heedful.engine.session import Session
+from heedful.modalities.kinds import Piece
 from heedful.models.load import load
 from heedful.models.passes import BudgetSpentError, check_budget
 

@@ -1,7 +1,7 @@
 """An explanation as JSON and back, the text and target that all methods share written once.
 
-    result.json      everything: the encoded text, the target, every method's scores
-    scores.parquet   one row per method x token: method, position, token, word, start, end, score, stderr
+    result.json      everything: the input as the model read it, the target, every method's scores
+    scores.parquet   one row per method and token of a text, or per method and unit of another input
 
 `words`, `special_mass`, `input_shares` and `agreement` in the JSON are views for other readers; loading
 computes them again. `written_x` is what the model had already written, whose scores are in the JSON alone.
@@ -15,13 +15,11 @@ from typing import Any
 from heedful._version import __version__
 from heedful.comparisons.result import Comparison, matrices, share_by_count
 from heedful.core.attribution import Attribution, UnitScore
-from heedful.core.input import Input
 from heedful.core.target import Target
+from heedful.io.input_codec import input_from_dict, input_to_dict
 from heedful.io.json_codec import from_jsonable, to_jsonable
 from heedful.io.run_folder import refusing_damage
-from heedful.modalities import image_codec
-from heedful.modalities.image import ImageInput
-from heedful.modalities.text import TextInput, text_of
+from heedful.io.score_table import score_table
 
 SCORES = "scores.parquet"
 
@@ -45,10 +43,6 @@ def _unit(one: UnitScore) -> dict[str, Any]:
     return {"text": one.text, "score": to_jsonable(one.score), "stderr": to_jsonable(one.stderr), **place}
 
 
-def _x(x: Input) -> Any:
-    return image_codec.to_dict(x) if isinstance(x, ImageInput) else to_jsonable(x)
-
-
 def _written_x(items: Sequence[Attribution]) -> dict[str, Any] | None:
     return next((to_jsonable(item.written.x) for item in items if item.written is not None), None)
 
@@ -66,7 +60,7 @@ def attribution_to_dict(item: Attribution) -> dict[str, Any]:
     """One method's answer with its text and target."""
     return {
         "heedful": __version__,
-        "x": _x(item.x),
+        "x": input_to_dict(item.x),
         "target": _target(item.target),
         "written_x": _written_x([item]),
         **_scores_to_dict(item),
@@ -80,7 +74,7 @@ def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
         raise ValueError("a Comparison holds methods on one text and one target; these differ")
     return {
         "heedful": __version__,
-        "x": _x(first.x) if first else None,
+        "x": input_to_dict(first.x) if first else None,
         "target": _target(first.target) if first else None,
         "written_x": _written_x(comparison.attributions),
         "input_shares": to_jsonable(comparison.input_shares()),
@@ -94,16 +88,6 @@ def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
         "attributions": [_scores_to_dict(item) for item in comparison.attributions],
         "agreement": to_jsonable(matrices(comparison)) if first else None,
     }
-
-
-def _encoded(data: Mapping[str, Any]) -> Input:
-    if data.get("modality") == ImageInput.modality:
-        return image_codec.from_dict(data)
-    x = from_jsonable(TextInput, data)
-    lengths = {len(x.tokens), len(x.offsets), len(x.special), len(x.words), len(x.segments), len(x.ids)}
-    if len(lengths) > 1 or any(not -1 <= word < len(x.word_spans) for word in x.words):
-        raise ValueError("the parts of the encoded text do not fit together")
-    return x
 
 
 def _attribution(data: Mapping[str, Any], shared: Mapping[str, Any]) -> Attribution:
@@ -137,18 +121,16 @@ def comparison_from_dict(data: Mapping[str, Any]) -> Comparison:
 def _shared(data: Mapping[str, Any]) -> dict[str, Any]:
     written = data.get("written_x")
     return {
-        "x": _encoded(data["x"]),
+        "x": input_from_dict(data["x"]),
         "target": from_jsonable(Target, data["target"]),
-        "written_x": None if written is None else _encoded(written),
+        "written_x": None if written is None else input_from_dict(written),
     }
 
 
 def blobs(result: Attribution | Comparison) -> dict[str, bytes]:
     """The scores as a table, for other programs."""
     comparison = result if isinstance(result, Comparison) else Comparison((result,))
-    if comparison.attributions and isinstance(comparison.x, ImageInput):
-        return {SCORES: _boxes_parquet(comparison)}
-    return {SCORES: _parquet(comparison)}
+    return {SCORES: score_table(comparison.attributions, str(comparison.settings.get("unit") or ""))}
 
 
 def run_title(result: Attribution | Comparison) -> str:
@@ -157,65 +139,5 @@ def run_title(result: Attribution | Comparison) -> str:
         if not result.attributions:
             return ""
         predicted = result.model.get("prediction") or [[""]]
-        return f"{str(predicted[0][0]).strip()}: {_named(result.x)}"
-    return f"{result.method} of {result.target.name}: {_named(result.x)}"
-
-
-def _named(x: Input) -> str:
-    """The text, or the file of a picture."""
-    return x.source if isinstance(x, ImageInput) else str(x.raw)
-
-
-def _parquet(comparison: Comparison) -> bytes:
-    import pyarrow as pa
-
-    def safe(text: str) -> str:  # half of a surrogate pair is no UTF-8; the JSON keeps it as it is
-        return text.encode("utf-8", "replace").decode()
-
-    rows: list[tuple[Any, ...]] = []
-    for item in comparison.attributions:
-        x, errors = text_of(item.x), [None] * len(item.x) if item.stderr is None else item.stderr.tolist()
-        for position, (token, word, (start, end)) in enumerate(
-            zip(x.tokens, x.words, x.offsets, strict=True)
-        ):
-            score = float(item.scores[position])
-            rows.append((item.method, position, safe(token), word, start, end, score, errors[position]))
-    fields = [
-        ("method", pa.string()),
-        ("position", pa.int64()),
-        ("token", pa.string()),
-        ("word", pa.int64()),
-        ("start", pa.int64()),
-        ("end", pa.int64()),
-        ("score", pa.float64()),
-        ("stderr", pa.float64()),
-    ]
-    return _table(fields, rows)
-
-
-def _boxes_parquet(comparison: Comparison) -> bytes:
-    """One row per method and unit of a picture."""
-    import pyarrow as pa
-
-    unit = str(comparison.settings.get("unit") or comparison.x.default_unit)
-    rows = [
-        (item.method, unit, index, one.text, *one.region, one.score, one.stderr)
-        for item in comparison.attributions
-        for index, one in enumerate(item.units(unit))
-    ]
-    names = [("method", pa.string()), ("unit", pa.string()), ("index", pa.int64()), ("label", pa.string())]
-    sides = [(name, pa.int64()) for name in ("left", "top", "right", "bottom")]
-    return _table([*names, *sides, ("score", pa.float64()), ("stderr", pa.float64())], rows)
-
-
-def _table(fields: list[tuple[str, Any]], rows: Sequence[tuple[Any, ...]]) -> bytes:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    columns = list(zip(*rows, strict=True)) or [()] * len(fields)
-    table = pa.table(
-        [pa.array(c, kind) for c, (_, kind) in zip(columns, fields, strict=True)], pa.schema(fields)
-    )
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
-    return bytes(sink.getvalue())
+        return f"{str(predicted[0][0]).strip()}: {result.x.title}"
+    return f"{result.method} of {result.target.name}: {result.x.title}"

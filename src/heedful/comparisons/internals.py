@@ -60,12 +60,14 @@ def _removals(session: Session, explained: Explained) -> list[Removal]:
         return []
     first = operator_of(session.model, explained.items)
     removals = []
-    for operator in sorted(session.model.operators, key=lambda name: name != first):
+    fitted = (name for item in explained.items for name in item.fitted_by or ())
+    used = dict.fromkeys((*session.model.operators, *fitted))  # one that was named, too
+    for operator in sorted(used, key=lambda name: name != first):
         ends = _known(session, explained, operator, [np.ones(d, bool)])
         leave_one_out = ends[0] - np.array(_known(session, explained, operator, ~np.eye(d, dtype=bool)))
         if np.isfinite(leave_one_out).any():
-            curves, band = _curves(session, explained, operator, d)
-            removals.append(Removal(operator, tuple(leave_one_out.tolist()), curves, band))
+            gone, kept = (_curves(session, explained, operator, keeping) for keeping in (False, True))
+            removals.append(Removal(operator, tuple(leave_one_out.tolist()), *gone, *kept))
     return removals
 
 
@@ -75,20 +77,22 @@ def _known(session: Session, explained: Explained, operator: str, keep: Any) -> 
 
 
 def _curves(
-    session: Session, explained: Explained, operator: str, d: int
+    session: Session, explained: Explained, operator: str, keeping: bool
 ) -> tuple[dict[str, tuple[tuple[float, float], ...]], tuple[tuple[float, float, float], ...]]:
-    """By method, (share removed, f) at the steps that were run; and (share, least, most) of random orders."""
+    """By method, (share removed, f) at the steps that were run; and (share, least, most) of random orders.
+    `keeping`: the share is kept, and all else removed."""
     from heedful.comparisons.single_text import DRAWS
     from heedful.metrics.faithfulness import bin_counts, ranked, tops
     from heedful.metrics.random_orders import control_rng, random_scores
 
+    groups = explained.items[0].x.units(explained.unit)
+    d = len(groups)
     counts = sorted({0, *bin_counts(d), d})
     least = min(4, len(counts))  # the ends and one step are no curve
-    groups = explained.items[0].x.units(explained.unit)
 
     def along(scores: Any) -> list[float]:
         order = ranked(scores, np.random.default_rng(explained.seed))
-        return _known(session, explained, operator, ~tops(order, counts))
+        return _known(session, explained, operator, tops(order, counts) ^ (not keeping))
 
     curves = {}
     for item in explained.items:

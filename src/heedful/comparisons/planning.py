@@ -39,9 +39,8 @@ from heedful.core.result import NotebookRepr
 from heedful.core.target import Target
 from heedful.core.versions import versions
 from heedful.core.whole_numbers import check_seed
-from heedful.modalities import text_windows
+from heedful.modalities.kinds import Piece, pieces_of, spelled
 from heedful.modalities.operators import checked_operator
-from heedful.modalities.text import TextInput, text_of
 from heedful.models.load import load
 from heedful.models.targets import as_mapping
 
@@ -52,9 +51,6 @@ LONG, TIMED = 10.0, 16  # seconds from which on a run is timed better, and the r
 
 
 LEAST_DRAWS = 19  # random orders: with fewer, not even one method can be tested at 5 %
-
-
-Piece = tuple[Input, list[int]]  # a window of the input, and where its atoms are in the whole
 
 
 @dataclass(frozen=True, repr=False)
@@ -243,7 +239,7 @@ def plan(
     _check_params(model, chosen, params, named=methods not in (ALL, [ALL]))
     x = model.encode(text, long)
     unit = x.units(unit).name  # refuses an unknown unit before any work
-    pieces = _pieces(x, model.window)
+    pieces = pieces_of(x, model.window)
     encoded = [piece for piece, _ in pieces]
     wanted = _target(model, encoded, target)
     before = time.perf_counter()  # the forward of the target has warmed the model up
@@ -253,9 +249,7 @@ def plan(
     settings |= {} if draws is None else {"draws": _checked_draws(draws)}
     settings |= {"versions": versions(), "params": {name: dict(given) for name, given in params.items()}}
     settings |= {"methods": _named(methods, chosen)}
-    settings |= {"evidence": list(metrics), **_spelled(text, target)}
-    if x.modality == TextInput.modality and not isinstance(text, str | TextInput):
-        settings["text"] = text  # a pair or a chat, which the joined text does not tell
+    settings |= {"evidence": list(metrics), **_spelled(text, target), **spelled(x, text)}
     own = {entry.name: _own_params(entry, unit, seed, params) for entry in chosen}
     took = time.perf_counter() - started
     made = Plan(
@@ -356,18 +350,12 @@ def _metrics(model: Model, evidence: Any) -> tuple[str, ...]:
     return tuple(registry.get_metric(name).name for name in names)
 
 
-def _pieces(x: Input, window: int | None) -> list[Piece]:
-    if window and len(x) > window:
-        return [*text_windows.windows(text_of(x), window)]
-    return [(x, list(range(len(x))))]
-
-
 def _check_params(
     model: Model, chosen: list[Explainer], params: Mapping[str, Mapping[str, Any]], named: bool
 ) -> None:
     for name, given in params.items():
         registry.get(name).check(given)
-        checked_operator(given.get("operator"), model.operators)
+        checked_operator(given.get("operator"), model.named_operators)
         if named and name not in {entry.name for entry in chosen}:
             raise HeedfulError(
                 f"parameters were given for {name!r}, which does not run here",

@@ -18,6 +18,7 @@ from heedful.core.evidence import Evidence
 from heedful.core.exports import frame_of, plot_of
 from heedful.core.input import Input
 from heedful.core.internals import Internals
+from heedful.core.phrases import InputWords
 from heedful.core.result import CodedResult
 from heedful.core.result_kinds import result_kind
 from heedful.core.target import Target
@@ -76,10 +77,21 @@ class Comparison(CodedResult, Mapping[str, Attribution]):
         from heedful.comparisons.single_text import verdict_text
         from heedful.metrics import sensitivity_warning
 
-        little = sensitivity_warning.of_one_text(self.internals.removals, str(self.model.get("kind")))
+        words = self.words
+        little = sensitivity_warning.of_one_text(self.internals.removals, str(self.model.get("kind")), words)
         unit = self.settings.get("unit", "word")
         units = len(self.x.units(unit)) if self.attributions else 0
-        return verdict_text(self.evidence, self.attributions, little, units, unit)
+        one = self.x.unit_noun(unit) if self.attributions else unit
+        return verdict_text(self.evidence, self.attributions, little, units, one, words)
+
+    @property
+    def words(self) -> InputWords:
+        """What sentences call the input and its parts."""
+        from heedful.modalities.kinds import words_for
+
+        if not self.attributions:
+            return InputWords()
+        return words_for(self.x.modality, str(self.settings.get("unit") or self.x.default_unit))
 
     def __getitem__(self, method: str) -> Attribution:
         for attribution in self.attributions:
@@ -95,7 +107,7 @@ class Comparison(CodedResult, Mapping[str, Attribution]):
 
     @property
     def x(self) -> Input:
-        """The text as the model reads it."""
+        """The input as the model reads it."""
         return self.attributions[0].x
 
     @property
@@ -116,7 +128,7 @@ class Comparison(CodedResult, Mapping[str, Attribution]):
 
     def __repr__(self) -> str:
         methods = ", ".join(self)
-        return f"<heedful.Comparison of {self.target.name!r} for {str(self.x.raw)[:60]!r}: {methods}>"
+        return f"<heedful.Comparison of {self.target.name!r} for {self.x.title[:60]!r}: {methods}>"
 
     def to_csv(self) -> str:
         """One line per method and word, under one header."""

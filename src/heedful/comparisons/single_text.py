@@ -21,8 +21,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from heedful.core.defaults import CONTROL, CONTROLS
 from heedful.core.evidence import Evidence
-from heedful.core.phrases import listed
+from heedful.core.phrases import InputWords, listed
 
 if TYPE_CHECKING:
     from heedful.core.attribution import Attribution
@@ -35,7 +36,8 @@ ALPHA = 0.05
 THIRD = 1 / 3  # of the methods' own model inputs, the most that a test may cost by itself
 TEST_OPERATIONS = 3e11  # about two seconds on one core: so much a test may cost in any case
 ALONE = 20  # words that are removed one at a time
-LAST = "One text is not enough to rank methods. heedful audit compares them on many texts."
+LAST = "One {} is not enough to rank methods. heedful audit compares them on many {}."
+TEXT = InputWords()
 
 
 @dataclass(frozen=True)
@@ -140,12 +142,29 @@ def standings(evidence: Sequence[Evidence]) -> list[MethodStanding]:
     return sorted(shown, key=lambda one: -one.beat)
 
 
+def no_better_than_controls(evidence: Sequence[Evidence]) -> dict[str, tuple[str, ...]]:
+    """Of each method that was judged, the controls whose mean skill is not below its own. Controls that do
+    not look at the model show what an order gets for free; random orders are judged by `standings`."""
+    skills: dict[str, list[float]] = {}
+    for e in evidence:
+        if e.orders and not e.circular and e.family and math.isfinite(e.skill):
+            skills.setdefault(e.method, []).append(e.skill)
+    means = {method: sum(values) / len(values) for method, values in skills.items()}
+    controls = [name for name in CONTROLS if name != CONTROL and name in means]
+    return {
+        method: tuple(control for control in controls if means[control] >= mean)
+        for method, mean in means.items()
+        if method not in CONTROLS
+    }
+
+
 def verdict_text(
     evidence: Sequence[Evidence],
     items: Sequence[Attribution] = (),
     little: str = "",
     d: int = 0,
     unit: str = "word",
+    words: InputWords = TEXT,
 ) -> str:
     """In words, the answer first.
 
@@ -153,6 +172,7 @@ def verdict_text(
     little   a sentence where there is little to explain
     d        units of the text: what a test would cost is told
     unit     what is removed
+    words    what sentences call the input and its parts
     """
     if not evidence:
         how = "pass evidence=True to heedful.explain"
@@ -160,14 +180,16 @@ def verdict_text(
     methods = standings(evidence)
     lines = ["No metric of the verdict was measured here."]
     if methods:
-        lines = [_counts(methods, len({e.metric for e in evidence if e.family})), _tested(methods, d)]
+        metrics = len({e.metric for e in evidence if e.family})
+        lines = [_counts(methods, metrics, words.noun), _tested(methods, d, words.noun)]
     if d == 1:
-        lines = [f"The text has one {unit}: there are no orders to compare, so no method can be tested."]
-    lines += [_removed(evidence, items), little]
-    return "\n".join([*filter(None, lines), LAST])
+        one = f"The {words.noun} has one {unit}"
+        lines = [f"{one}: there are no orders to compare, so no method can be tested."]
+    lines += [_removed(evidence, items, words.parts), little]
+    return "\n".join([*filter(None, lines), LAST.format(words.noun, words.many)])
 
 
-def _counts(methods: Sequence[MethodStanding], metrics: int) -> str:
+def _counts(methods: Sequence[MethodStanding], metrics: int, noun: str) -> str:
     """occlusion and lime beat all 20, grad-l2 beat 17; with more than one metric, how they are joined."""
     groups: dict[int, list[str]] = {}
     for one in methods:
@@ -178,23 +200,23 @@ def _counts(methods: Sequence[MethodStanding], metrics: int) -> str:
         for beat, names in groups.items()
     ]
     joined = " An order is beaten if its mean rank over the metrics is lower." if metrics > 1 else ""
-    return f"Of {draws} random orders on this text, {', '.join(parts)}.{joined}"
+    return f"Of {draws} random orders on this {noun}, {', '.join(parts)}.{joined}"
 
 
-def _tested(methods: Sequence[MethodStanding], d: int) -> str:
+def _tested(methods: Sequence[MethodStanding], d: int, noun: str) -> str:
     """Who is better than random here, where that was tested; else what a test would cost."""
     if math.isnan(methods[0].p):
         more = draws_needed(len(methods))
         rows = f", about {(more - methods[0].draws) * _default_rows(d):,} more model inputs" if d else ""
         them = "this method" if len(methods) == 1 else f"these {len(methods)} methods"
-        return f"To test whether {them} beat chance on one text takes --draws {more}{rows}."
+        return f"To test whether {them} beat chance on one {noun} takes --draws {more}{rows}."
     better = [one for one in methods if one.p <= ALPHA]
     if not better:
-        return "No method is proven better than random orders on this text (p > 0.05, Holm)."
+        return f"No method is proven better than random orders on this {noun} (p > 0.05, Holm)."
     names = listed([f"{one.method} (p {_p_value(one)})" for one in better])
     rest = [one.method for one in methods if one.p > ALPHA]
     less = f" Not proven better: {', '.join(rest)}." if rest else ""
-    return f"Better than random orders on this text: {names}, corrected for {len(methods)} methods.{less}"
+    return f"Better than random orders on this {noun}: {names}, corrected for {len(methods)} methods.{less}"
 
 
 def _p_value(one: MethodStanding) -> str:
@@ -209,8 +231,8 @@ def _default_rows(d: int) -> int:
     return len(METRICS) * len(set(bin_counts(d)))
 
 
-def _removed(evidence: Sequence[Evidence], items: Sequence[Attribution]) -> str:
-    """By what the evidence removes words, and by what the methods that remove some do."""
+def _removed(evidence: Sequence[Evidence], items: Sequence[Attribution], parts: str) -> str:
+    """By what the evidence removes them, and by what the methods that remove some do."""
     here = next((e.operator for e in evidence if e.operator), "")
     own: dict[tuple[str, ...], list[str]] = {}
     for item in items:
@@ -220,7 +242,7 @@ def _removed(evidence: Sequence[Evidence], items: Sequence[Attribution]) -> str:
         return ""
     same = [name for operators, names in own.items() if here in operators for name in names]
     fitted = [f"{listed(names)} by {listed(list(ops))}" for ops, names in own.items() if here not in ops]
-    by = f"The evidence removes words by {here}"
+    by = f"The evidence removes {parts} by {here}"
     by += f"; fitted: {'; '.join(fitted)}" if fitted else ""
     if same:
         are = "was" if len(same) == 1 else "were"

@@ -239,20 +239,24 @@ class Attribution(CodedResult):
         return float(np.abs(self.scores)[outside].sum()) / total if total else 0.0
 
     def to_csv(self) -> str:
-        """One line per word: method, word, start, end, score, stderr."""
+        """One line per word: method, word, start, end, score, stderr. For a picture, the box of each unit."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(["method", "word", "start", "end", "score", "stderr"])
+        boxes = len(next(iter(self.x.units().regions), (0, 0))) == 4
+        place = ("unit", "left", "top", "right", "bottom") if boxes else ("word", "start", "end")
+        writer.writerow(["method", *place, "score", "stderr"])
         for word in self.words():
             error = math.nan if word.stderr is None else word.stderr
             numbers = ["" if math.isnan(value) else repr(value) for value in (word.score, error)]
-            writer.writerow([self.method, word.text, word.start, word.end, *numbers])
+            writer.writerow([self.method, word.text, *word.region, *numbers])
         return out.getvalue()
 
-    def to_frame(self, unit: str = "word") -> DataFrame:
-        """A pandas table, one row per unit: method, part, index, text, start, end, score, stderr, signed."""
+    def to_frame(self, unit: str = "") -> DataFrame:
+        """A pandas table, one row per unit: method, part, index, text, start, end, score, stderr, signed. For
+        a picture: left, top, right and bottom instead of start and end."""
         return frame_of(self, unit=unit)
 
-    def plot(self, unit: str = "word", top: int = 20) -> Figure:
-        """A matplotlib figure with one bar per unit: the `top` strongest units, in reading order."""
+    def plot(self, unit: str = "", top: int = 20) -> Figure:
+        """A matplotlib figure with one bar per unit: the `top` strongest units, in reading order. A picture
+        is shaded. `figure.savefig("map.png")` writes it, also as .svg or .pdf."""
         return plot_of(self, unit=unit, top=top)

@@ -104,6 +104,7 @@ class Cell:
     picture: str = ""  # a PNG as base64, above the text
     alt: str = ""  # the picture in words
     brief: str = ""  # what a terminal shows instead of text and note
+    map: PictureMap | None = None  # above the text, too
     data: Data = field(default_factory=dict)
 
 
@@ -161,6 +162,7 @@ class Part:
     box: tuple[int, int, int, int]
     share: float = 0.0
     tip: str = ""
+    unit: int = -1  # of several parts that belong together
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,10 @@ class PictureMap:
     parts: tuple[Part, ...]
     signed: bool = True
     title: str = ""  # for those who cannot see it
+    named: tuple[int, ...] = ()  # units that a sentence names: outlined, and numbered from 1
+    grid: tuple[int, int] = (0, 0)  # rows and columns by which its units are counted, if they are
+    small: bool = False  # one of many, without numbers
+    overlay: bytes = b""  # a transparent PNG over the whole picture, for maps of which there are very many
 
 
 @dataclass(frozen=True)
@@ -180,6 +186,7 @@ class Legend:
 
     signed: bool
     unsigned: bool
+    hatched: bool = False  # of a picture, where what is against the target is hatched
 
 
 @dataclass(frozen=True)

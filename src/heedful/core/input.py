@@ -157,6 +157,11 @@ class Input(NotebookRepr):
         """The input as a person sees it."""
         raise NotImplementedError
 
+    @property
+    def title(self) -> str:
+        """The input in one line: a text itself, or the name of a file."""
+        return str(self.raw)
+
     def content(self) -> bytes:
         """The bytes that identify the input. Equal inputs have equal content."""
         raise NotImplementedError

@@ -16,6 +16,8 @@ class Removal:
     leave_one_out: tuple[float, ...]  # f(x) - f(x less the unit), a unit each
     curves: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)  # (share gone, f)
     band: tuple[tuple[float, float, float], ...] = ()  # of random orders: (share gone, least f, most f)
+    insertions: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)  # (share kept, f)
+    insertion_band: tuple[tuple[float, float, float], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,8 @@ class Model:
     name: str
     kind: str  # classifier, multi-label, regression, causal-lm, encoder-decoder, encoder or function
     window: int | None = None  # most tokens it reads
+    some_input: Any = "a"  # what it can read, for a look at its layers
+    modality: str = "text"  # of its inputs: a key of heedful.modalities.kinds.KINDS
     meter: Meter
 
     @property
@@ -81,6 +83,11 @@ class Model:
     def operators(self) -> tuple[str, ...]:
         """How a unit can be removed; the first is the default."""
         return ()
+
+    @property
+    def named_operators(self) -> tuple[str, ...]:
+        """Those that run when they are named; the last may not fit every unit."""
+        return self.operators
 
     @property
     def default_methods(self) -> tuple[str, ...]:

@@ -168,6 +168,6 @@ def _question(
     offered, operator = session.model.operators, settings.get("operator")
     if "operator" in entry.takes:
         preferred = entry.default_operator if entry.default_operator in offered else None
-        operator = checked_operator(operator or preferred, offered)
+        operator = checked_operator(operator or preferred, session.model.named_operators)
     unit, seed = settings.get("unit") or x.default_unit, settings.get("seed", 0)
     return Question(session=session, x=x, target=target, unit=unit, operator=operator or "", seed=seed)

@@ -22,7 +22,7 @@ from heedful.modalities.image import image_of
 
 @explainer(
     "gradcam",
-    needs={"gradients", "feature-map"},
+    needs={"gradients", "feature-map", "picture"},
     cite="Selvaraju et al. 2017",
     signed=False,
     rows=lambda x, target, p: 1,

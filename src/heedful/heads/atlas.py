@@ -20,6 +20,7 @@ import numpy as np
 
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Input
 from heedful.core.model import Loadable, Model
 from heedful.core.result import StoredResult, reports
 from heedful.core.result_kinds import result_kind
@@ -27,8 +28,10 @@ from heedful.core.target import Target
 from heedful.heads import word_maps as wording
 from heedful.heads.maps import ARRAYS, MapAxis, Maps, Weights
 from heedful.io.csv_text import csv_text
+from heedful.io.input_codec import input_from_dict, input_to_dict
 from heedful.io.json_codec import from_jsonable, json_text, to_jsonable
 from heedful.io.run_folder import OpenRun
+from heedful.modalities.image import ImageInput
 from heedful.modalities.text import TextInput, text_of
 
 if TYPE_CHECKING:
@@ -45,7 +48,7 @@ class Atlas(StoredResult):
     Parameters
     ----------
     x
-        The text as the model reads it.
+        The text or picture as the model reads it.
     stacks
         Attention weights per stack. "self" comes first. Encoder-decoders have "self", "decoder" and "cross".
     model
@@ -55,7 +58,7 @@ class Atlas(StoredResult):
     readout
         Share of the answer that is read at each position of the last layer. Empty if it is not known.
     unit
-        "token" or "word".
+        "token" or "word", or "patch" for a picture.
     notes
         Remarks, such as truncation.
     tokens
@@ -73,7 +76,7 @@ class Atlas(StoredResult):
 
     kind: ClassVar[str] = "atlas"
 
-    x: TextInput
+    x: Input
     stacks: tuple[Maps, ...]  # "self" first; encoder-decoders: "self", "decoder", "cross"
     model: Mapping[str, Any]  # name, kind, prediction, attention implementation
     target: Target | None = None  # whose gradients `Maps.grads` are; None where none were taken
@@ -105,7 +108,7 @@ class Atlas(StoredResult):
     def words(self) -> Atlas:
         """The atlas of words. Attention to a word is the sum over its tokens. Attention from a word is the
         mean over its tokens. Special tokens stay separate."""
-        if self.unit == "word":
+        if self.unit != "token":  # patches of a picture are merged into nothing
             return self
         stacks = tuple(map(wording.merged_maps, self.stacks))
         readout = wording.summed_shares(self.readout, self.stacks[-1].queries)
@@ -187,7 +190,7 @@ class Atlas(StoredResult):
         """The atlas as a dictionary. With `weights=False`, the attention maps are left out. They are the
         largest part."""
         return {
-            "text": self.x.text,
+            "text": self.x.title,
             "model": dict(self.model),
             "target": None if self.target is None else self.target.name,
             "unit": self.unit,
@@ -197,7 +200,7 @@ class Atlas(StoredResult):
         }
 
     def _stack_dict(self, maps: Maps, weights: bool) -> dict[str, Any]:
-        results = {
+        results: dict[str, Any] = {
             "stack": maps.stack,
             "causal": maps.causal,
             "queries": asdict(maps.queries),
@@ -206,6 +209,10 @@ class Atlas(StoredResult):
             "special_mass": self.special_mass(maps.stack).tolist(),
             "special_share": self.special_share(maps.stack),
         }
+        if any(maps.grid):
+            from heedful.heads.patch_rules import mean_distance
+
+            results |= {"grid": list(maps.grid), "mean_distance": mean_distance(maps).tolist()}
         if weights and maps.allowed is not None:
             results["allowed"] = maps.allowed.tolist()
         return results | ({"weights": maps.weights.tolist()} if weights else {})
@@ -217,17 +224,17 @@ class Atlas(StoredResult):
     # --- run folder: the maps themselves are stored, so any view of them can be drawn again --------------
 
     def run_title(self) -> str:
-        return f"{self.model.get('name', '')}: {self.x.text}"
+        return f"{self.model.get('name', '')}: {self.x.title}"
 
     def stored(self) -> dict[str, Any]:
         """The data for result.json. An atlas of words is stored as the atlas of tokens from which it was
         made."""
         base = self if self.tokens is None else self.tokens
-        names = ("stack", "queries", "keys", "causal")
+        names = ("stack", "queries", "keys", "causal", "grid")
         stacks = [{name: getattr(maps, name) for name in names} for maps in base.stacks]
-        facts = {name: getattr(self, name) for name in ("x", "model", "target", "notes")}
+        facts = {name: getattr(self, name) for name in ("model", "target", "notes")}
         own = {"stacks": stacks, "readout": base.readout, "unit": base.unit, "shown": self.unit}
-        return dict(to_jsonable(facts | own))
+        return {"x": input_to_dict(self.x), **to_jsonable(facts | own)}
 
     def blobs(self) -> dict[str, bytes]:
         from safetensors.numpy import save
@@ -248,7 +255,7 @@ class Atlas(StoredResult):
 
         arrays = load(run.file(MAPS))
         stacks = tuple(_stored_maps(arrays, at, facts) for at, facts in enumerate(data["stacks"]))
-        x = from_jsonable(TextInput, data["x"])
+        x = input_from_dict(data["x"])
         atlas = from_jsonable(cls, {**data, "x": x, "stacks": list(stacks), "tokens": None})
         return atlas.words() if data["shown"] == "word" else atlas
 
@@ -256,12 +263,13 @@ class Atlas(StoredResult):
         """One line per weight. With `what="heads"`, one line per head, with its type and scores."""
         if what not in ("weights", "heads"):
             raise HeedfulError(f"unknown table {what!r}", fix="Use weights or heads")
-        from heedful.heads.kinds import SCORES
+        from heedful.heads.kinds import PATCH_SCORES, SCORES
 
         if what == "weights":
             columns = ["stack", "layer", "head", "query", "key", "from", "to", "weight"]
             return csv_text(columns, self._weight_rows())
-        return csv_text(["stack", "layer", "head", "kind", "special_mass", *SCORES], self._head_rows(SCORES))
+        names = PATCH_SCORES if any(self.stacks[0].grid) else SCORES
+        return csv_text(["stack", "layer", "head", "kind", "special_mass", *names], self._head_rows(names))
 
     def _weight_rows(self) -> Iterator[list[Any]]:
         for maps in self.stacks:
@@ -289,6 +297,7 @@ def _stored_maps(arrays: Mapping[str, Any], at: int, facts: Mapping[str, Any]) -
         queries=from_jsonable(MapAxis, facts["queries"]),
         keys=from_jsonable(MapAxis, facts["keys"]),
         causal=from_jsonable(bool, facts["causal"]),
+        grid=from_jsonable(tuple[int, int], facts.get("grid", [0, 0])),
         **found,
     )
 
@@ -302,14 +311,14 @@ def attention(
     gradients: bool = True,
     long: str = "error",
 ) -> Atlas:
-    """Read the attention weights of every layer and head on one text.
+    """Read the attention weights of every layer and head on one text or picture.
 
     Parameters
     ----------
     model
         The result of `heedful.load`, or anything that `heedful.load` accepts.
     text
-        A text, a pair of texts, or a list of chat messages.
+        A text, a pair of texts, or a list of chat messages. For a vision transformer: a picture.
     target
         The output whose gradients are taken, as in `heedful.explain`. If `None`, the prediction.
     answer
@@ -342,7 +351,8 @@ def attention(
             "an atlas shows one pass", "windows are several", "Use long='truncate', or give a shorter text"
         )
     loaded = load(model)
-    x = encoded(loaded, text, long)
+    if isinstance(x := encoded(loaded, text, long), ImageInput):
+        return _of_picture(loaded, x, target, answer, gradients)
     result = captured(loaded, x, target, answer, gradients)
     predicted = [] if loaded.kind == "encoder" else [list(pair) for pair in loaded.predict(x)]
     facts = loaded.facts() | {"prediction": predicted}
@@ -350,12 +360,23 @@ def attention(
     return Atlas(result.x, result.stacks, facts, result.target, result.readout, notes=notes)
 
 
-def encoded(model: Model, text: Any, long: str) -> TextInput:
+def _of_picture(model: Model, x: ImageInput, spec: Any, answer: Any, gradients: bool) -> Atlas:
+    from heedful.heads.picture_capture import picture_maps
+
+    if answer is not None:
+        raise HeedfulError(f"{model.name} writes no answer", "it classifies pictures", "Leave answer out")
+    maps, target, readout, notes = picture_maps(model, x, spec, gradients)
+    facts = model.facts() | {"prediction": [list(pair) for pair in model.predict(x)]}
+    return Atlas(x, (maps,), facts, target, readout, unit="patch", notes=(*x.notes, *notes))
+
+
+def encoded(model: Model, text: Any, long: str) -> TextInput | ImageInput:
     """The text as the model reads it; of one that is too long, without the advice to read it in windows."""
     from heedful.modalities.encode import TooLong
 
     try:
-        return text_of(model.encode(text, long))
+        x = model.encode(text, long)
+        return x if isinstance(x, ImageInput) else text_of(x)
     except TooLong as error:
         fix = "Shorten it, or use long='truncate' (--long truncate)"
         raise HeedfulError(error.what, error.why, fix) from None

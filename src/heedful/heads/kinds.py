@@ -27,6 +27,9 @@ their part of the text, too. Rules that name the
 same keys score the same (a text of one word: what is before it is the first): the kind is then the one that
 stands first in TIES, columns before places. With fewer than MIN_WORDS words kinds mean little.
 
+Of a picture, whose positions are patches in rows and columns, the rules are others (heads.patch_rules):
+class-token, register, self, local, row, column and sink, in this order where scores are equal.
+
 Cost: a few products a map. Needs nothing but the maps.
 
 Clark et al., What Does BERT Look At?, 2019; Kovaleva et al., Revealing the Dark Secrets of BERT, EMNLP 2019.
@@ -45,15 +48,22 @@ from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr
 from heedful.heads.maps import Flags, MapAxis, Maps
+from heedful.heads.patch_rules import PATCH_RULES, patch_keys
 from heedful.heads.word_maps import asked, reachable
 from heedful.stats.intervals import bootstrap, percentile_interval
 
 RULES = ("previous", "next", "self", "first", "delimiter", "period", "vertical")  # the pointed ones
-TIES = ("first", "delimiter", "period", "self", "previous", "next", "vertical")  # of equal ones, the former
+TIES = (  # of equal ones, the former
+    *("first", "delimiter", "period", "class-token", "register", "self", "previous", "next"),
+    *("local", "row", "column", "vertical", "sink"),
+)
 TIE_DECIMALS = 9  # decimals in which equal scores agree
 MIN_WORDS = 3  # words; on fewer, several rules name the same keys
 SCORES = (*RULES, "block", "broad")
 KINDS = (*SCORES, "heterogeneous")
+PATCH_SCORES = (*PATCH_RULES, "broad")
+PATCH_KINDS = (*PATCH_SCORES, "heterogeneous")
+EVERY_SCORE = tuple(dict.fromkeys((*SCORES, *PATCH_SCORES)))
 MIN_POINTED = 0.5  # at least half of what a uniform head sends elsewhere goes where the rule says
 MIN_BLOCK = 0.5
 # entropy that a block head has at least, of that of uniform rows: else it is after something
@@ -111,7 +121,7 @@ def scores(maps: Maps) -> dict[str, Floats]:
     blank = np.full((1, maps.heads), np.nan)
     return {
         name: np.concatenate([result.get(name, blank) for result in each])
-        for name in SCORES
+        for name in EVERY_SCORE
         if any(name in result for result in each)
     }
 
@@ -129,13 +139,15 @@ def _scores(maps: Maps, allowed: Flags) -> dict[str, Floats]:
         if (score := _mass_score(maps, keys & allowed, allowed, rows)) is not None
     }
     if (vertical := _vertical(maps, allowed, rows)) is not None:
-        results["vertical"] = vertical
+        results["sink" if any(maps.grid) else "vertical"] = vertical
     results["broad"] = _broad(maps, allowed, rows)
-    return {name: results[name] for name in SCORES if name in results}
+    return {name: results[name] for name in EVERY_SCORE if name in results}
 
 
 def named_keys(maps: Maps) -> dict[str, Flags]:
     """Rule -> (Q, K): the keys each query would look at."""
+    if any(maps.grid):
+        return patch_keys(maps)
     size, special = len(maps.keys), np.array(maps.keys.special)
     first = np.arange(size) == 0
     columns = {"first": first, "delimiter": special & ~first, "period": _stops(maps.keys) & ~special}
@@ -226,7 +238,7 @@ def kind_of(found: Mapping[str, float]) -> str:
 def kinds(maps: Maps) -> list[HeadKind]:
     """One a head, layer by layer."""
     result, blank = scores(maps), np.full((maps.layers, maps.heads), np.nan)
-    table = np.stack([result.get(name, blank) for name in SCORES])  # (rules, L, H)
+    table = np.stack([result.get(name, blank) for name in EVERY_SCORE])  # (rules, L, H)
     return [
         HeadKind(layer, head, kind_of(own), own)
         for layer in range(maps.layers)
@@ -264,7 +276,7 @@ def _table(each: list[dict[str, Floats]]) -> Floats:
             f"these have {len(sizes)} different sizes" if sizes else "none of these can be scored",
         )
     blank = np.full(sizes.pop(), np.nan)
-    return np.stack([np.stack([result.get(name, blank) for name in SCORES]) for result in each])
+    return np.stack([np.stack([result.get(name, blank) for name in EVERY_SCORE]) for result in each])
 
 
 def _means(table: Floats, counts: Floats) -> Floats:
@@ -289,4 +301,4 @@ def _over(layer: int, head: int, means: Floats, redrawn: Floats, n: int) -> Head
 
 
 def _present(values: Floats) -> dict[str, float]:
-    return {name: float(v) for name, v in zip(SCORES, values, strict=True) if not np.isnan(v)}
+    return {name: float(v) for name, v in zip(EVERY_SCORE, values, strict=True) if not np.isnan(v)}

@@ -45,6 +45,7 @@ class Maps:
     allowed: Flags | None = (
         None  # (L, Q, K): keys a query may look at; None: all, or if causal those up to it
     )
+    grid: tuple[int, int] = (0, 0)  # rows and columns of patches, which follow the special positions
 
     @property
     def layers(self) -> int:

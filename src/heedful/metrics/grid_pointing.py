@@ -2,9 +2,9 @@
 
     value_i = share of the positive scores for class i that lies in cell i,  i = 1 .. 4
 
-Chance is 1/4, of a constant map, of random scores and of a bump in the middle alike. Where things are is known
-without masks. The composite is unlike the pictures that a model was trained on: take pictures of which the
-model is sure, and compare methods, not models. Maps that do not depend on the class (attention, rollout,
+Chance is 1/4, of a constant map, of random scores and of a bump in the middle alike. Where things are is
+known without masks. The composite is unlike the pictures that a model was trained on: take pictures of which
+the model is sure, and compare methods, not models. Maps that do not depend on the class (attention, rollout,
 edges) have a mean of 1/4 over the four classes: the shares of one map sum to 1.
 
 Cost: one explanation per class. Böhle et al. 2021; Rao et al. 2022.
@@ -28,6 +28,7 @@ from heedful.modalities.image_files import Pixels, read_picture
 from heedful.models.image_model import PictureModel
 from heedful.models.image_reader import resized
 
+NEEDS = {"picture"}  # of a model
 CELLS = 4
 CHANCE = 1 / CELLS
 
@@ -82,6 +83,7 @@ def grid_pointing(
     """
     if len(set(classes)) != CELLS:
         raise HeedfulError("the grid pointing game asks for four different classes", f"given: {classes}")
+    model.require(NEEDS, "the grid pointing game")
     x = image_of(model.encode(grid_picture(pictures, model.reader.size or (64, 64))))
     session, shares = Session(model), []
     for cell, wanted in enumerate(classes):

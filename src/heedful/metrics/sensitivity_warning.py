@@ -14,13 +14,15 @@ from collections.abc import Iterable, Sequence
 
 from heedful.core.evidence import Evidence
 from heedful.core.internals import Removal
+from heedful.core.phrases import InputWords
 
 LOGIT_KINDS = ("classifier", "multi-label", "causal-lm", "encoder-decoder")  # kinds of models
 REMOVE_TOP = "remove-top"  # the family of metrics that say how far the output falls
 MIN_CHANGE, MIN_CHANGE_SHARE = 0.01, 0.001
+TEXT = InputWords()
 
 
-def of_one_text(removals: Sequence[Removal], kind: str) -> str:
+def of_one_text(removals: Sequence[Removal], kind: str, words: InputWords = TEXT) -> str:
     """A sentence where little moved, or ""."""
     output = next((p[0][1] for r in removals for p in r.curves.values() if p[0][0] == 0), math.nan)
     moves = [value for removal in removals for value in removal.leave_one_out]
@@ -31,17 +33,20 @@ def of_one_text(removals: Sequence[Removal], kind: str) -> str:
     least = MIN_CHANGE if kind in LOGIT_KINDS else MIN_CHANGE_SHARE * abs(output)
     if not most < least:
         return ""
-    return f"No removal of words moves the output by more than {_up(most)}: there is little to explain."
+    return (
+        f"No removal of {words.parts} moves the output by more than {_up(most)}: there is little to explain."
+    )
 
 
-def of_many(table: Iterable[Evidence], kind: str) -> str:
+def of_many(table: Iterable[Evidence], kind: str, words: InputWords = TEXT) -> str:
     """The same of means over texts; of an output without a known unit nothing can be said."""
     here = [e for e in table if e.family == REMOVE_TOP]  # changes, in the output's own unit
     most = _most([value for e in here for value in (e.value, e.control, e.best)])
     if kind not in LOGIT_KINDS or not most < MIN_CHANGE:
         return ""
     return (
-        f"On the mean over texts, no method's removal of words moves the output by more than {_up(most)}: "
+        f"On the mean over {words.many}, no method's removal of {words.parts} moves the output by more than "
+        f"{_up(most)}: "
         "there is little to explain."
     )
 

@@ -25,6 +25,7 @@ from scipy import special
 
 from heedful.core.arrays import Floats
 from heedful.core.defaults import MIN_COMPARED_TEXTS, MIN_TEXTS
+from heedful.core.phrases import InputWords
 from heedful.core.result import NotebookRepr
 from heedful.metrics.random_orders import MetricCell, Pools, beaten, by_family, exchanged, standard
 from heedful.stats import sequential_tests
@@ -43,9 +44,11 @@ POWER = 0.8
 BELOW_LEVEL = 0.05  # of one method's share, on one side: it ends the search for it and claims nothing
 
 
-JUDGES = ("delete", "swap", "mask", "unk", "pad", "mean")  # the first that fitted no method judge by default
+# the first that fitted no method judge by default; a model offers those of its kind of input
+JUDGES = ("delete", "swap", "blur", "inpaint", "noise", "mask", "unk", "pad", "mean")
 
 
+TEXT = InputWords()
 TYPICAL_SHARE, TYPICAL_GAP = 0.25, 0.7  # standard deviations over texts, before anything is measured
 
 
@@ -103,6 +106,8 @@ class Verdict(NotebookRepr):
         cases that it is better than random.
     visible_gap
         The difference between two methods that an audit of this size detects in 80 % of cases.
+    words
+        What the sentences call the inputs and their parts: texts and words, or pictures and patches.
 
     Examples
     --------
@@ -128,6 +133,7 @@ class Verdict(NotebookRepr):
     flat: bool = False  # all orders did the same on every text: nothing to compare
     visible_share: float = math.nan  # the share that would be claimed in 80 % of audits like this
     visible_gap: float = math.nan  # the same of a difference between two methods
+    words: InputWords = TEXT  # what sentences call the inputs and their parts
 
     def __getitem__(self, method: str) -> MethodVerdict:
         return next(each for each in self.methods if each.method == method)
@@ -247,7 +253,7 @@ def _present(pools: Pools) -> tuple[Pools, dict[str, str]]:
     here = share >= MIN_TEXT_SHARE
     names = tuple(name for name, stays in zip(pools.methods, here, strict=True) if stays)
     gone = [name for name in pools.methods if name not in names]
-    missing = dict.fromkeys(gone, "it has scores on too few of the texts")
+    missing = dict.fromkeys(gone, "it has scores on too few inputs")
     return Pools(names, pools.cells, pools.values[:, here], pools.orders), missing
 
 

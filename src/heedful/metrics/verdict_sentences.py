@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING
 
 from heedful.core.defaults import MIN_COMPARED_TEXTS, MIN_TEXTS
 from heedful.core.numbers import at_most, fixed, percent
-from heedful.core.phrases import listed
+from heedful.core.phrases import InputWords, listed
 
 if TYPE_CHECKING:
     from heedful.metrics.verdict import MethodVerdict, Verdict
 
 PROMISE = "In about 95 % of audits, all statements of the verdict are true."
-CANNOT = "It cannot be settled with this many texts"
+CANNOT = "It cannot be settled with this many"
 UNIT = "standard deviations of random orders"  # of gaps and distances
 MIN_SHOWN_DIFFERENCE = 0.1  # shares of families or operators that differ by more are shown
-FAMILIES = {"remove-top": "removing its top words", "keep-top": "keeping its top words alone"}
+FAMILIES = {"remove-top": "removing its top {}", "keep-top": "keeping its top {} alone"}
+TEXT = InputWords()
 
 
 def sentences(verdict: Verdict) -> list[str]:
@@ -34,10 +35,10 @@ def answer(verdict: Verdict) -> list[str]:
     if not verdict.methods:
         return [_nothing(verdict), *_left_out(verdict)]
     if verdict.flat:
-        same = f"Nothing to compare: on {_texts(verdict.n)} every order of words did the same."
+        same = f"Nothing to compare: on {_texts(verdict)} every order of {verdict.words.parts} did the same."
         return [same, *_left_out(verdict)]
     if verdict.n < MIN_TEXTS:
-        few = f"{_texts(verdict.n)} {'is' if verdict.n == 1 else 'are'} too few for a verdict"
+        few = f"{_texts(verdict)} {'is' if verdict.n == 1 else 'are'} too few for a verdict"
         return [f"{few}: at least {MIN_TEXTS} are needed.", *_left_out(verdict)]
     return [_headline(verdict), *_compared(verdict), *_rest(verdict), *_left_out(verdict)]
 
@@ -50,8 +51,8 @@ def grounds(verdict: Verdict) -> list[str]:
     return [*found, _settled(verdict), _judged(verdict), PROMISE]
 
 
-def _texts(n: int) -> str:
-    return "1 text" if n == 1 else f"{n:,} texts"
+def _texts(verdict: Verdict) -> str:
+    return verdict.words.counted(verdict.n)
 
 
 def _nothing(verdict: Verdict) -> str:
@@ -59,19 +60,19 @@ def _nothing(verdict: Verdict) -> str:
         return "Which method to use was not measured: no metric of the verdict ran."
     if verdict.left_out:
         return "Nothing to compare: no method can take part in the verdict."
-    return "Nothing to compare: no text has words to remove."
+    return f"Nothing to compare: no {verdict.words.noun} has {verdict.words.parts} to remove."
 
 
 def _headline(verdict: Verdict) -> str:
     if not verdict.better:
-        return f"No method is proven better than a random order on this model ({_texts(verdict.n)})."
+        return f"No method is proven better than a random order on this model ({_texts(verdict)})."
     if not verdict.use:
         names = listed(verdict.better)
         are = "is" if len(verdict.better) == 1 else "are"
-        return f"{names} {are} better than random orders on these {verdict.n:,} texts."
-    one = verdict[verdict.use]
+        return f"{names} {are} better than random orders on these {_texts(verdict)}."
+    one, words = verdict[verdict.use], verdict.words
     unsure = ", not certified" if verdict.compared and not verdict.certified else ""
-    return f"Use {verdict.use}{unsure}: it beat random orders on {one.won:,} of {one.texts:,} texts."
+    return f"Use {verdict.use}{unsure}: it beat random orders on {one.won:,} of {words.counted(one.texts)}."
 
 
 def _compared(verdict: Verdict) -> list[str]:
@@ -79,7 +80,7 @@ def _compared(verdict: Verdict) -> list[str]:
     if not verdict.better:
         return []
     if not verdict.use:
-        few = f"To compare methods, at least {MIN_COMPARED_TEXTS} texts are needed"
+        few = f"To compare methods, at least {verdict.words.counted(MIN_COMPARED_TEXTS)} are needed"
         if verdict.common < verdict.n:
             few += f" on which all have scores; there are {verdict.common:,}"
         return [f"{few}."]
@@ -136,16 +137,18 @@ def _best(verdict: Verdict) -> list[str]:
 
 def _disagree(verdict: Verdict) -> list[str]:
     """Shares of families and operators that differ: no claims."""
-    return [line for name in [verdict.use] if verdict.use for line in _apart(verdict[name])]
+    return [
+        line for name in [verdict.use] if verdict.use for line in _apart(verdict[name], verdict.words.parts)
+    ]
 
 
-def _apart(one: MethodVerdict) -> list[str]:
+def _apart(one: MethodVerdict, parts: str) -> list[str]:
     lines = []
-    named = {FAMILIES.get(name, name): share for name, share in one.by_family.items()}
+    named = {FAMILIES.get(name, name).format(parts): share for name, share in one.by_family.items()}
     for what, shares in (("by ", named), ("under ", one.by_operator)):
         if shares and max(shares.values()) - min(shares.values()) > MIN_SHOWN_DIFFERENCE:
-            parts = [f"{percent(share)} {what}{name}" for name, share in shares.items()]
-            lines.append(f"Of random orders {one.method} beat {listed(parts)}.")
+            each = [f"{percent(share)} {what}{name}" for name, share in shares.items()]
+            lines.append(f"Of random orders {one.method} beat {listed(each)}.")
     return lines
 
 
@@ -163,20 +166,21 @@ def _takes(names: Sequence[str]) -> str:
 def _settled(verdict: Verdict) -> str:
     """Of an audit that stops when it can: what it could not settle."""
     if not verdict.looked_always:
-        return power(verdict.n, verdict.visible_share, verdict.visible_gap)
+        return power(verdict.n, verdict.visible_share, verdict.visible_gap, verdict.words)
     open_ones = [one.method for one in verdict.methods if not one.settled]
     beat = "beats" if len(open_ones) == 1 else "beat"
     parts = [f"whether {listed(open_ones)} {beat} random orders"] if open_ones else []
     if verdict.better and len(verdict.methods) > 1 and not verdict.certified:
         parts.append("which method is best")
     if not parts:
-        return f"It was settled after {_texts(verdict.n)}, looked at one by one."
-    return f"Looked at one by one, {_texts(verdict.n)} were read. {CANNOT}: {' and '.join(parts)}."
+        return f"It was settled after {_texts(verdict)}, looked at one by one."
+    cannot = f"{CANNOT} {verdict.words.many}: {' and '.join(parts)}."
+    return f"Looked at one by one, {_texts(verdict)} were read. {cannot}"
 
 
-def power(n: int, share: float, gap: float) -> str:
+def power(n: int, share: float, gap: float, words: InputWords = TEXT) -> str:
     """What so many texts show."""
-    detects = f"With {_texts(n)}, an audit usually detects"
+    detects = f"With {words.counted(n)}, an audit usually detects"
     text = f"{detects} methods that beat about {percent(share)} of random orders or more."
     if not gap > 0:
         return text
@@ -187,22 +191,25 @@ def power(n: int, share: float, gap: float) -> str:
 
 def _judged(verdict: Verdict) -> str:
     operators = listed(list(verdict.operators))
-    by = f"The test removed words by {operators}, with {verdict.draws} random orders per text."
+    words = verdict.words
+    by = (
+        f"The test removed {words.parts} by {operators}, with {verdict.draws} random orders per {words.noun}."
+    )
     if any(cell.fit for cell in verdict.cells):
         return f"{by} The methods used each of these operators in turn, and the test then used the others."
-    fitted = _fitted({one.method: one.fitted_by for one in verdict.methods})
+    fitted = _fitted({one.method: one.fitted_by for one in verdict.methods}, words.parts)
     return " ".join([by, *fitted])
 
 
-def _fitted(by: Mapping[str, tuple[str, ...] | None]) -> list[str]:
+def _fitted(by: Mapping[str, tuple[str, ...] | None], what: str) -> list[str]:
     """What the methods were fitted by, in sentences."""
     groups: dict[tuple[str, ...] | None, list[str]] = {}
     for name, operators in by.items():
         groups.setdefault(operators, []).append(name)
-    parts = [f"{listed(names)} removed words by {listed(list(ops))}" for ops, names in groups.items() if ops]
+    parts = [f"{listed(names)} removed {what} by {listed(list(ops))}" for ops, names in groups.items() if ops]
     lines = [f"For their scores, {'; '.join(parts)}."] if parts else []
     if None in groups:
         names = listed(groups[None])
         must = "so they must beat random orders with each operator"
-        lines.append(f"How {names} removed words is unknown, {must}.")
+        lines.append(f"How {names} removed {what} is unknown, {must}.")
     return lines

@@ -81,6 +81,11 @@ class ImageInput(Input):
         return self.pixels
 
     @property
+    def title(self) -> str:
+        """The file it came from."""
+        return self.source
+
+    @property
     def default_unit(self) -> str:
         """Cells of whole patches where the grid allows, of about eight by eight."""
         rows, columns = self.grid
@@ -112,12 +117,17 @@ class ImageInput(Input):
         return self._partitions[name]
 
     def unit_noun(self, name: str = "") -> str:
-        kind = (name or self.default_unit).partition(":")[0]
-        return NOUNS.get(kind, kind)
+        return picture_unit_noun(name or self.default_unit)
 
     @cached_property
     def _partitions(self) -> dict[str, Units]:
         return {}  # filled as they are asked for
+
+
+def picture_unit_noun(name: str) -> str:
+    """What a person calls one unit of this name."""
+    kind = name.partition(":")[0]
+    return NOUNS.get(kind, kind)
 
 
 def _partition(x: ImageInput, name: str) -> Units:

@@ -5,6 +5,8 @@
     noise     uniform random colours; several draws, whose values are averaged
     inpaint   each removed pixel is the weighted mean of its eight neighbours, plus a little noise
               (ROAD: one linear system; Rong et al. 2022)
+    pad       its patches are hidden from attention: their colours stay, and nobody looks at them
+              (vision transformers only, for units of whole patches; heedful.models.image_attention)
 
 A removed unit never leaves the picture: its place stays, so the other units do not move. What is drawn is a
 function of the picture and the number of the draw, so that every method sees the same removal.
@@ -42,18 +44,19 @@ class ImageOperator:
     draws: int = 1
     # whether what it fills in depends on which other pixels are gone; if not, it is computed once per picture
     local: bool = False
+    hides: bool = False  # from attention: colours stay
 
 
 OPERATORS: dict[str, ImageOperator] = {}  # the first is the default
 
 
 def image_operator(
-    name: str, summary: str, *, draws: int = 1, local: bool = False
+    name: str, summary: str, *, draws: int = 1, local: bool = False, hides: bool = False
 ) -> Callable[[Callable[..., Colours]], Callable[..., Colours]]:
     """Register a way to remove units of a picture."""
 
     def register(function: Callable[..., Colours]) -> Callable[..., Colours]:
-        OPERATORS[name] = ImageOperator(name, summary, function, draws, local)
+        OPERATORS[name] = ImageOperator(name, summary, function, draws, local, hides)
         return function
 
     return register
@@ -83,6 +86,16 @@ def noise(x: ImageInput, gone: Gone, rng: np.random.Generator) -> Colours:
 def inpaint(x: ImageInput, gone: Gone, rng: np.random.Generator) -> Colours:
     filled = imputed(colours(x), gone)
     return np.clip(filled + IMPUTED_NOISE * rng.standard_normal(filled.shape) * gone[..., None], 0, 1)
+
+
+@image_operator("pad", "hidden from attention", hides=True)
+def pad(x: ImageInput, gone: Gone, rng: np.random.Generator) -> Colours:
+    return colours(x)
+
+
+# those that every model of pictures offers
+COLOURING = tuple(name for name, operator in OPERATORS.items() if not operator.hides)
+HIDING = tuple(name for name, operator in OPERATORS.items() if operator.hides)
 
 
 def imputed(picture: Colours, gone: Gone) -> Colours:

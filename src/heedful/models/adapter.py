@@ -381,10 +381,8 @@ def token_model(model: Model, task: str = "this") -> TokenModel:
     """A model that reads tokens, or a sentence that says what it is instead."""
     if isinstance(model, TokenModel):
         return model
-    raise HeedfulError(
-        f"{task} needs a model that reads tokens",
-        f"{model.name} is a {model.kind}: nothing inside it is shown",
-    )
+    inside = "it reads pictures" if "picture" in model.capabilities else "nothing inside it is shown"
+    raise HeedfulError(f"{task} needs a model that reads tokens", f"{model.name} is a {model.kind}: {inside}")
 
 
 def wide(logits: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from math import isqrt
 from typing import Any
@@ -28,16 +29,18 @@ from heedful.core.progress import Progress
 from heedful.core.target import Target
 from heedful.core.trace import Trace
 from heedful.modalities.image import ImageInput, image_of
-from heedful.modalities.image_operators import OPERATORS
+from heedful.modalities.image_operators import COLOURING, HIDING
 from heedful.models import passes, targets
-from heedful.models.backend import TraceOutput
+from heedful.models.attention_hooks import Edit, Sites, attending
+from heedful.models.backend import AttentionOutput, TraceOutput
 from heedful.models.contexts import eager_attention, first_broken_layer, untouched
 from heedful.models.feature_map import last_feature_map
 from heedful.models.guided_relu import GuidedRelu
 from heedful.models.hf_config import fingerprint
+from heedful.models.image_attention import close, editable_sites, hiding, positions
 from heedful.models.image_reader import ImageReader
 from heedful.models.image_rows import Composer, ImageRow, draws_of, image_rows
-from heedful.models.trace_pass import as_trace, gradients
+from heedful.models.trace_pass import alone, as_trace, gradients
 from heedful.models.value_zeroing import can_zero, value_maps
 
 BATCH_PIXELS = 1 << 21  # of all pictures that run together: fits a small machine
@@ -50,10 +53,12 @@ class PictureModel(Model):
     """What models of pictures share: reading them, and running them with units removed."""
 
     kind = "classifier"
+    modality = ImageInput.modality
     reader: ImageReader
     default_methods: tuple[str, ...] = (*DEFAULT_METHODS, "gradcam", "edges")
     baselines: tuple[str, ...] = ("mean", "black", "blur", "noise")
-    operators: tuple[str, ...] = tuple(OPERATORS)
+    operators: tuple[str, ...] = COLOURING
+    some_input: Any = np.full((8, 8, 3), 128, dtype=np.uint8)
 
     def encode(self, raw: Any, long: str = "error") -> ImageInput:
         return image_of(raw) if isinstance(raw, Input) else self.reader.read(raw)
@@ -80,7 +85,7 @@ class PictureModel(Model):
     def rows(
         self, x: Input, target: Target, keep: Masks, operator: str | None = None, unit: str = ""
     ) -> list[Any]:
-        return image_rows(image_of(x), keep, operator, unit, self.operators)
+        return image_rows(image_of(x), keep, operator, unit, self.named_operators)
 
     def values(
         self,
@@ -102,7 +107,7 @@ class PictureModel(Model):
 
         values, _ = passes.evaluate(rows, run, memory=cache, most=self.rows_at_once, progress=progress)
         self.meter.forwards += len(rows)
-        return np.asarray(values.reshape(-1, draws_of(operator, self.operators)).mean(1))
+        return np.asarray(values.reshape(-1, draws_of(operator, self.named_operators)).mean(1))
 
 
 class ImageModel(PictureModel):
@@ -194,7 +199,7 @@ class ImageModel(PictureModel):
 
     def score_rows(self, compose: Composer, rows: Sequence[ImageRow]) -> Floats:
         seen = torch.from_numpy(np.stack([compose(row) for row in rows]))
-        with untouched(self._module), torch.inference_mode():
+        with untouched(self._module), torch.inference_mode(), self._hidden(compose, rows):
             logits = self._logits(self._call(self._ready(seen)))
         self._refuse_nan(logits, seen)
         return logits.double().cpu().numpy()
@@ -230,10 +235,10 @@ class ImageModel(PictureModel):
     def _baseline(self, x: ImageInput, name: str) -> Any:
         if name == "black":
             return np.zeros_like(x.pixels, dtype=np.float32)
-        if name not in OPERATORS:
-            raise HeedfulError(f"unknown baseline {name!r}", fix=f"Use one of: black, {', '.join(OPERATORS)}")
+        if name not in COLOURING:
+            raise HeedfulError(f"unknown baseline {name!r}", fix=f"Use one of: black, {', '.join(COLOURING)}")
         whole = np.full(len(x.units()), True)
-        gone = image_rows(x, ~whole[None], name, "", tuple(OPERATORS))[0]
+        gone = image_rows(x, ~whole[None], name, "", COLOURING)[0]
         return Composer(x)(gone)
 
     def trace(self, x: Input, target: Target, hidden: bool = False) -> Trace:
@@ -254,9 +259,7 @@ class ImageModel(PictureModel):
         states = getattr(out, "hidden_states", None) or ()
         maps = tuple(getattr(out, "attentions", None) or ()) if self._global_attention(out) else ()
         last = states[-1] if states and states[-1].ndim == 3 and maps else None
-        switched = before not in ("eager", "none") and bool(maps)
-        notes = (f"attention switched from {before} to eager for this pass",) if switched else ()
-        hidden = tuple(states) if maps else ()
+        hidden, notes = tuple(states) if maps else (), _switched(before, maps)
         return TraceOutput(self._logits(out), embeds, last, attentions=maps, hidden=hidden, notes=notes)
 
     @staticmethod
@@ -299,6 +302,55 @@ class ImageModel(PictureModel):
         if found is None:
             raise self._not_offered("feature-map")
         return found
+
+    # --- attention ---------------------------------------------------------------------------------
+
+    def attention_only(self, x: Input, target: Target | None = None) -> AttentionOutput:
+        x = image_of(x)
+        pixels = self._as_pixels(self.lookup(x, target or Target("class"))[None])
+        spent = self.meter.counted(forwards=1, unique=1, tokens=len(x))
+        with spent, untouched(self._module), eager_attention(self._module) as before, torch.no_grad():
+            out = self._call(pixels, output_attentions=True)
+        maps = tuple(getattr(out, "attentions", None) or ()) if self._global_attention(out) else ()
+        return alone(AttentionOutput(maps, (), (), _switched(before, maps)))
+
+    def attending(self, edit: Edit) -> AbstractContextManager[None]:
+        if not self._sites:
+            raise self._not_offered("edits")
+        return attending(self._module, self._sites, edit)
+
+    @cached_property
+    def _sites(self) -> Sites:
+        """{} where attention cannot be changed."""
+        height, width = self.size_read
+        grey = self._ready(torch.full((1, height, width, 3), 0.5))
+        return editable_sites(self._module, lambda **more: self._call(grey, **more), self._logits)
+
+    @property
+    def named_operators(self) -> tuple[str, ...]:
+        return (*self.operators, *HIDING) if self._hides else self.operators
+
+    @cached_property
+    def _hides(self) -> bool:
+        """With all patches hidden two pictures give one answer: nothing passes by another way."""
+        rows, columns, special = self.patches
+        if not special or "edits" not in self.capabilities:
+            return False
+        height, width = self.size_read
+        rng = np.random.default_rng(0)
+        pixels = self._ready(torch.from_numpy(rng.random((2, height, width, 3)).astype(np.float32)))
+        gone = positions(torch.ones(2, rows * columns, dtype=torch.bool, device=pixels.device), special)
+        with untouched(self._module), torch.inference_mode(), self.attending(hiding(gone)):
+            one, other = self._logits(self._call(pixels))
+        return close(one, other)
+
+    def _hidden(self, compose: Composer, rows: Sequence[ImageRow]) -> AbstractContextManager[None]:
+        """Attention without the patches that rows hide."""
+        if not any(row.operator in HIDING for row in rows):
+            return nullcontext()
+        hidden = torch.from_numpy(np.stack([compose.hidden(row) for row in rows]))
+        device = next(self._module.parameters()).device
+        return self.attending(hiding(positions(hidden, self.patches[2]).to(device)))
 
     def value_maps(self, x: Input, target: Target, layers: int) -> list[Tensor]:
         embeds = self.lookup(x, target)[None]
@@ -345,7 +397,14 @@ class ImageModel(PictureModel):
         run: Callable[[], Any] = lambda: self._call(self._as_pixels(grey))  # noqa: E731
         if can_zero(self._module, run, len(out.attentions)):
             found.add("value-maps")
+        if self._sites:
+            found.add("edits")
         return frozenset(found), patches
+
+
+def _switched(before: str, maps: Sequence[Tensor]) -> tuple[str, ...]:
+    switched = before not in ("eager", "none") and bool(maps)
+    return (f"attention switched from {before} to eager for this pass",) if switched else ()
 
 
 def _patches(module: nn.Module, positions: int, height: int, width: int) -> tuple[int, int, int] | None:

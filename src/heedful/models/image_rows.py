@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Units
 from heedful.core.model import Masks
 from heedful.core.removal_record import record
 from heedful.modalities.image import ImageInput
@@ -44,6 +45,8 @@ def image_rows(
     masks: Masks = np.asarray(keep, dtype=bool)
     if masks.ndim != 2 or masks.shape[1] != len(units):
         raise HeedfulError(f"keep has shape {masks.shape}, but the picture has {len(units)} units")
+    if chosen.hides:
+        whole_patches(x, units)
     if not masks.all():  # the picture as it is shows no operator
         record(chosen.name)
     bits = np.packbits(~masks, axis=1)
@@ -52,6 +55,19 @@ def image_rows(
         for mask, line in zip(masks, bits, strict=True)
         for draw in range(chosen.draws)
     ]
+
+
+def whole_patches(x: ImageInput, units: Units) -> npt.NDArray[np.intp]:
+    """(P,) the unit of each patch. Units that cut patches cannot be hidden."""
+    patches = x.units("patch")
+    owners = [np.unique(units.owner[atoms]) for atoms in patches]
+    if any(len(owner) > 1 for owner in owners):
+        raise HeedfulError(
+            f"the unit {units.name} cannot be hidden from attention",
+            "its borders cut patches of the model",
+            "Use the unit patch, or another operator: mean, blur",
+        )
+    return np.array([owner[0] for owner in owners])
 
 
 def draws_of(operator: str | None, offered: tuple[str, ...]) -> int:
@@ -77,6 +93,12 @@ class Composer:
         units = self.x.units(row.unit)
         bits = np.unpackbits(np.frombuffer(row.gone, dtype=np.uint8), count=len(units)).astype(bool)
         return np.append(bits, False)[units.owner].reshape(self.x.height, self.x.width)  # -1: never removed
+
+    def hidden(self, row: ImageRow) -> npt.NDArray[np.bool_]:
+        """(P,): which patches are hidden from attention."""
+        gone = self.gone(row).ravel() if row.gone else np.zeros(len(self.x), dtype=bool)
+        first = [atoms[0] for atoms in self.x.units("patch")]
+        return gone[first] & OPERATORS[row.operator].hides if row.gone else gone[first]
 
     def _fill(self, row: ImageRow, gone: npt.NDArray[np.bool_]) -> Colours32:
         operator = OPERATORS[row.operator]

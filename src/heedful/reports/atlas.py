@@ -26,6 +26,7 @@ from heedful.core.document import (
     Node,
     Only,
     Paragraph,
+    PictureMap,
     Row,
     Section,
     Span,
@@ -36,10 +37,12 @@ from heedful.core.numbers import fixed, percent, short
 from heedful.heads.atlas import Atlas
 from heedful.heads.kinds import KINDS, HeadKind
 from heedful.heads.maps import MapAxis, Maps
+from heedful.heads.patch_rules import mean_distance
 from heedful.heads.top_links import Link, strongest
-from heedful.reports import atlas_image
+from heedful.reports import atlas_image, atlas_patches
 from heedful.reports.atlas_layout import layouts
 from heedful.reports.atlas_numbers import STACKS, Level, island_data, packed_levels, stored_weights
+from heedful.reports.atlas_patches import head_map, together
 from heedful.reports.notes import note_lines
 from heedful.reports.prediction import predictions
 
@@ -97,21 +100,22 @@ def document(
     `first` is put in front. A terminal does not need the `numbers` that scripts draw from."""
     sheets, levels = _sheets(atlas, view), packed_levels(atlas) if numbers else []
     chosen = view or AtlasView(links_title(), _mean_links(atlas))
+    picture = atlas_patches.plain(atlas) if _patches(sheets) else None
     leads = (
         Only("html", (Paragraph(_lead(sheets), "soft"),)),
         Only("terminal", (Paragraph(LETTER, "soft"),)),
     )
-    grids = Section("Every head", (*leads, *_stacks(sheets)), name="grids")
+    grids = Section("Every head", (*leads, *_stacks(sheets, picture)), name="grids")
     return Document(
         title_of(atlas),
         nodes(
             first,
             _headline(atlas),
-            Paragraph(_quoted(atlas.x.text), "quote"),
+            _shown(atlas),
             Bullets((*map(_about, sheets), *_others(atlas, view), _limits())),
-            Island("atlas", _data(atlas, sheets, levels), (grids,)),
+            Island("patches" if _patches(sheets) else "atlas", _data(atlas, sheets, levels), (grids,)),
             _kinds(sheets),
-            _links(chosen),
+            None if _patches(sheets) else _links(chosen),
             _scores(sheets),
             layouts(atlas, STACKS),
             _notes(atlas),
@@ -119,6 +123,16 @@ def document(
             _made(atlas),
         ),
     )
+
+
+def _patches(sheets: Sequence[Sheet]) -> bool:
+    """Of a picture."""
+    return any(any(sheet.maps.grid) for sheet in sheets)
+
+
+def _shown(atlas: Atlas) -> Node:
+    """What was read: the text, or the picture with what all heads look at."""
+    return together(atlas) if any(atlas.stacks[0].grid) else Paragraph(_quoted(atlas.x.title), "quote")
 
 
 def links_title(how: str = "mean", layer: int | None = None) -> str:
@@ -165,7 +179,7 @@ def _headline(atlas: Atlas) -> Headline:
     source = ("Attention of ", Span(str(atlas.model.get("name", "a model")), "strong"))
     ranked = predictions(atlas.model)
     if not ranked:
-        return Headline("Every head on one text", source=source)
+        return Headline(f"Every head on one {atlas.x.noun}", source=source)
     label, value, share = ranked[0]
     return Headline(label, value, share, source)
 
@@ -180,6 +194,8 @@ def _about(sheet: Sheet) -> str:
     line = f"{sheet.name}{', causal' if maps.causal else ''}: {size}. {_common(sheet)}"
     if sheet.mass is None:
         return line
+    if any(maps.grid):
+        return f"{line} {atlas_patches.mass_line(sheet.mass, sheet.alike)}"
     return (
         f"{line} Words give {percent(float(sheet.mass.mean()))} of their attention to special tokens, mean "
         f"over heads; uniform attention would give them {percent(sheet.alike)}."
@@ -188,6 +204,8 @@ def _about(sheet: Sheet) -> str:
 
 def _read(tokens: Maps) -> str:
     """5 words in 6 tokens and 2 special tokens; for cross-attention, both sides."""
+    if any(tokens.grid):
+        return atlas_patches.counted(tokens)
     if tokens.queries.labels == tokens.keys.labels:
         return _counted(tokens.keys)
     return f"from {_counted(tokens.queries)} to {_counted(tokens.keys)}"
@@ -256,6 +274,8 @@ def _links(view: AtlasView) -> Section:
 
 
 def _lead(sheets: Sequence[Sheet]) -> str:
+    if _patches(sheets):
+        return atlas_patches.LEAD.format(who=atlas_patches.reader_of(sheets[0].maps))
     lead = (
         "Rows of a picture: what looks; columns: what is looked at. Strength is the square root of the mean "
         "weight of a block, relative to the strongest of that head. Layers and heads count from 0."
@@ -265,42 +285,52 @@ def _lead(sheets: Sequence[Sheet]) -> str:
     return lead
 
 
-def _stacks(sheets: Sequence[Sheet]) -> list[Group]:
+def _stacks(sheets: Sequence[Sheet], picture: PictureMap | None) -> list[Group]:
     out = []
     for sheet in sheets:
-        table: Node = _grid(sheet)
+        table: Node = _grid(sheet, picture)
         inside = Section(sheet.name, (table,)) if len(sheets) > 1 else table
         out.append(Group((inside,), "stack", {"stack": sheet.maps.stack}))
     return out
 
 
-def _grid(sheet: Sheet) -> Table:
+def _grid(sheet: Sheet, photo: PictureMap | None) -> Table:
     maps, most = sheet.maps, atlas_image.side(sheet.maps.layers * sheet.maps.heads)
     columns = [Column("layer"), *(Column(f"head {head}", brief=str(head)) for head in range(maps.heads))]
     if sheet.mass is not None:
-        columns.append(Column("mean", "on special tokens", "special"))
+        columns.append(Column("mean", f"on special {_positions(sheet)}", "special"))
     rows = []
     for layer in range(maps.layers):
         kinds = sheet.kinds[layer * maps.heads : (layer + 1) * maps.heads]
-        cells = [_picture(sheet, kind, most) for kind in kinds]
+        cells = [_picture(sheet, kind, most, photo) for kind in kinds]
         last = [Cell(percent(float(sheet.mass[layer].mean())))] if sheet.mass is not None else []
         rows.append(Row((Cell(str(layer)), *cells, *last)))
     style = "heads few" if maps.heads <= FEW else "heads"
     return Table(f"{sheet.name}, every head", tuple(columns), tuple(rows), style=style)
 
 
-def _picture(sheet: Sheet, kind: HeadKind, most: int) -> Cell:
+def _picture(sheet: Sheet, kind: HeadKind, most: int, photo: PictureMap | None) -> Cell:
     weights = sheet.maps.weights[kind.layer, kind.head]
-    picture = base64.b64encode(atlas_image.png(atlas_image.strengths(weights, most))).decode()
+    drawn = None if photo is None else head_map(photo, sheet.maps, kind.layer, kind.head)
+    small = b"" if drawn is not None else atlas_image.png(atlas_image.strengths(weights, most))
     share = "" if sheet.mass is None else percent(float(sheet.mass[kind.layer, kind.head]))
     return Cell(
         kind.kind,
         share,
-        picture=picture,
+        picture=base64.b64encode(small).decode(),
         alt=f"layer {kind.layer}, head {kind.head}",
-        brief=LETTERS[kind.kind],
+        brief=_letters(sheet)[kind.kind],
+        map=drawn,
         data={"layer": str(kind.layer), "head": str(kind.head)},
     )
+
+
+def _letters(sheet: Sheet) -> dict[str, str]:
+    return atlas_patches.LETTERS if any(sheet.maps.grid) else LETTERS
+
+
+def _positions(sheet: Sheet) -> str:
+    return "positions" if any(sheet.maps.grid) else "tokens"
 
 
 def _groups(sheet: Sheet) -> dict[str, list[tuple[int, int]]]:
@@ -319,20 +349,22 @@ def _kinds(sheets: Sequence[Sheet]) -> Section:
             special = "–" if mass is None else percent(sum(float(mass[at]) for at in heads) / len(heads))
             which = ", ".join(f"{layer}.{head}" for layer, head in heads)
             stack = [Cell(sheet.name.lower(), style="wrap")] if several else []
-            first = Cell(name, brief=f"{LETTERS[name]} {name}")
+            first = Cell(name, brief=f"{_letters(sheet)[name]} {name}")
             numbers = (Cell(str(len(heads))), Cell(special), Cell(which, style="wrap"))
-            rows.append(Row((first, Cell(LOOKS_AT[name]), *stack, *numbers)))
+            looks = atlas_patches.LOOKS_AT if any(sheet.maps.grid) else LOOKS_AT
+            rows.append(Row((first, Cell(looks[name]), *stack, *numbers)))
     columns = (
         Column("kind"),
         Column("looks at", words=True),
         *([Column("attention", words=True)] if several else []),
         Column("heads"),
-        Column("on special tokens"),
+        Column(f"on special {_positions(sheets[0])}"),
         Column("which (layer.head)", words=True),
     )
-    lead = "By measured rules on this one text; a head may do something else on another."
+    lead = "By measured rules on this one {}; a head may do something else on another."
     table = Table("Kinds of heads", columns, tuple(rows))
-    return Section("What the heads do", (table,), lead, "kinds")
+    noun = "picture" if _patches(sheets) else "text"
+    return Section("What the heads do", (table,), lead.format(noun), "kinds")
 
 
 # --- the numbers, and how it was made -----------------------------------------------------------------
@@ -343,12 +375,16 @@ def _scores(sheets: Sequence[Sheet]) -> list[Fold]:
     out = []
     for sheet in sheets:
         names = list(dict.fromkeys(name for kind in sheet.kinds for name in kind.scores))
+        far = mean_distance(sheet.maps) if any(sheet.maps.grid) else None
         rows = []
         for kind in sheet.kinds:
             found = (kind.scores.get(name) for name in names)
             numbers = (Cell("–") if v is None else Cell(fixed(v), value=v) for v in found)
-            rows.append(Row((Cell(f"{kind.layer}.{kind.head}"), Cell(kind.kind), *numbers)))
-        columns = (Column("head"), Column("kind", words=True), *map(Column, names))
+            apart = [] if far is None else [float(far[kind.layer, kind.head])]
+            last = (Cell(fixed(value), value=value) for value in apart)
+            rows.append(Row((Cell(f"{kind.layer}.{kind.head}"), Cell(kind.kind), *numbers, *last)))
+        distance = [] if far is None else [Column("distance", "mean, in patches")]
+        columns = (Column("head"), Column("kind", words=True), *map(Column, names), *distance)
         table = Table(f"{sheet.name}, scores of every head", columns, tuple(rows), sortable=True)
         out.append(Fold(f"{sheet.name}: scores of every head", (table,)))
     return out

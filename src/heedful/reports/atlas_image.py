@@ -43,7 +43,7 @@ def strengths(rows: npt.NDArray[np.floating], most: int = SIDE) -> npt.NDArray[n
     return np.sqrt(small / largest) if largest > 0 else small
 
 
-def png(strength: npt.NDArray[np.float64]) -> bytes:
+def png(strength: npt.NDArray[np.float64], hue: tuple[int, int, int] = HUE) -> bytes:
     """(R, C) of 0 to 1 as a palette PNG of four bits a pixel, transparent where 0."""
     rows, columns = strength.shape
     levels = np.rint(np.clip(strength, 0, 1) * (LEVELS - 1)).astype(np.uint8)
@@ -53,7 +53,7 @@ def png(strength: npt.NDArray[np.float64]) -> bytes:
     opacity = bytes(round(255 * level / (LEVELS - 1)) for level in range(LEVELS))
     chunks = (
         (b"IHDR", struct.pack(">IIBBBBB", columns, rows, 4, 3, 0, 0, 0)),
-        (b"PLTE", bytes(HUE) * LEVELS),
+        (b"PLTE", bytes(hue) * LEVELS),
         (b"tRNS", opacity),
         (b"IDAT", zlib.compress(lines.tobytes(), 9)),
         (b"IEND", b""),

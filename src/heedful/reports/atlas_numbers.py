@@ -61,6 +61,7 @@ def _stack(maps: Maps, packed: Packed) -> dict[str, Any]:
     return {
         "stack": maps.stack,
         "shape": packed.shape,
+        "grid": maps.grid,
         "causal": maps.causal,
         "top": packed.top,
         "dense": packed.dense,

@@ -4,6 +4,7 @@ nothing is said about whether to trust it."""
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from heedful.comparisons.result import Comparison
 from heedful.core.attribution import Attribution
@@ -20,15 +21,20 @@ from heedful.core.document import (
     Tabs,
     nodes,
 )
+from heedful.core.input import Input
 from heedful.core.numbers import short
+from heedful.core.phrases import plural
+from heedful.modalities.image import ImageInput
 from heedful.reports import comparison_parts as parts
 from heedful.reports.columns import ScoreColumn, columns
 from heedful.reports.comparison_summary import explained_number
+from heedful.reports.picture_map import picture_map
 from heedful.reports.text_map import text_map
 from heedful.reports.word_labels import numbered
 from heedful.reports.word_table import word_table
 
 NAMED_WORDS = 5
+NUMBERED = 3  # units of a picture that are outlined
 TERMINAL_WORDS = 10
 
 
@@ -36,17 +42,35 @@ def document(item: Attribution) -> Document:
     alone = Comparison((item,))
     (col,) = columns(alone)
     value = "" if math.isnan(item.output) else f" ({short(item.output, 4)})"
-    head = Headline(item.method, source=f"scores of the words for {explained_number(alone)}{value}")
-    legend = Only("html", (Legend(item.signed, not item.signed),))
-    shading = Choice("Shaded by", (Tab(item.method, (text_map(col, str(item.x.raw)), legend)),))
+    head = Headline(
+        item.method, source=f"scores of the {alone.words.parts} for {explained_number(alone)}{value}"
+    )
+    picture = isinstance(item.x, ImageInput)
+    legend = Only("html", (Legend(item.signed, not item.signed, picture),))
+    shading = Choice("Shaded by", (Tab(item.method, (_map(item, col), legend)),))
     tables = [word_table(alone, TERMINAL_WORDS, few=True)] if col.words else []
     made = (*parts.remarks(alone), *parts.cost(alone))
-    tabs = Tabs("More", (Tab("Words", _words(alone, col)), Tab("How it was made", made)))
-    strongest = Paragraph(_strongest(col))
+    tabs = Tabs(
+        "More", (Tab("Scores" if picture else "Words", _words(alone, col)), Tab("How it was made", made))
+    )
+    strongest = Paragraph(_strongest(col, item.x))
     return Document(
         f"{item.method}: {item.target.name}",
         nodes(head, shading, strongest, Only("terminal", nodes(tables, _shown(col))), tabs),
     )
+
+
+def _map(item: Attribution, col: ScoreColumn) -> Node:
+    """What was explained, with the strongest units of a picture outlined."""
+    if not isinstance(item.x, ImageInput):
+        return text_map(col, str(item.x.raw))
+    drawn = picture_map(col, item.x, item.x.default_unit)
+    return replace(drawn, named=tuple(_order(col)[:NUMBERED]))
+
+
+def _order(col: ScoreColumn) -> list[int]:
+    """The strongest first."""
+    return sorted(range(len(col.words)), key=lambda i: -abs(col.words[i].score))
 
 
 def _words(alone: Comparison, col: ScoreColumn) -> tuple[Node, ...]:
@@ -55,21 +79,23 @@ def _words(alone: Comparison, col: ScoreColumn) -> tuple[Node, ...]:
     return nodes(table, parts.written(alone))
 
 
-def _strongest(col: ScoreColumn) -> str:
+def _strongest(col: ScoreColumn, x: Input) -> str:
     """Strongest words: “great” (+0.754), “bad” (−0.632)."""
     labels = numbered([word.text for word in col.words])
-    order = sorted(range(len(labels)), key=lambda i: -abs(col.words[i].score))[:NAMED_WORDS]
+    order = _order(col)[:NAMED_WORDS]
     words = [col.words[i] for i in order if math.isfinite(col.words[i].score)]
     if not words:
-        return "No word has a score."
+        return f"No {x.unit_noun()} has a score."
     named = zip((labels[i] for i in order), words, strict=False)
-    scores = ", ".join(f"“{label}” ({col.sign(word)}{col.number(word)}{col.unit})" for label, word in named)
+    joint = "; " if x.noun == "picture" else ", "
+    scores = joint.join(f"“{label}” ({col.sign(word)}{col.number(word)}{col.unit})" for label, word in named)
     sign = "" if col.item.signed else " This method gives sizes without a sign."
-    return f"Strongest words: {scores}.{sign}"
+    return f"Strongest {plural(x.unit_noun())}: {scores}.{sign}"
 
 
 def _shown(col: ScoreColumn) -> Paragraph | None:
     count = len(col.words)
     if count <= TERMINAL_WORDS:
         return None
-    return Paragraph(f"{TERMINAL_WORDS} of {count} words, by highest scores.", "soft")
+    units = plural(col.item.x.unit_noun())
+    return Paragraph(f"{TERMINAL_WORDS} of {count} {units}, by highest scores.", "soft")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
-from heedful.comparisons.result import Comparison, ranked_unit
+from heedful.comparisons.result import Comparison, ranked_unit, unit_noun
 from heedful.comparisons.single_text import standings
 from heedful.core.defaults import CONTROL
 from heedful.core.document import (
@@ -27,14 +28,14 @@ from heedful.core.document import (
     nodes,
 )
 from heedful.core.numbers import short
-from heedful.core.phrases import left_out
+from heedful.core.phrases import left_out, plural
 from heedful.modalities.image import ImageInput
 from heedful.reports import comparison_parts as parts
 from heedful.reports import first_screen
 from heedful.reports.columns import ScoreColumn, columns
 from heedful.reports.comparison_summary import after_written, explained_number, notes
 from heedful.reports.contradictions import REMOVED, first_contradictions
-from heedful.reports.picture_map import picture_effects, picture_map, png
+from heedful.reports.picture_map import picture_effects, picture_map, plain_picture
 from heedful.reports.prediction import predictions
 from heedful.reports.tested_methods import none_passed, ordered, removal
 from heedful.reports.text_map import effect_map, plain_map, text_map
@@ -83,7 +84,8 @@ def first(comparison: Comparison, ask: str = "") -> tuple[Node, ...]:
     sentences = [first_screen.why(comparison), *first_contradictions(comparison)]
     sentences += [first_screen.little(comparison), first_screen.none_better(comparison)]
     sentences += [first_screen.better_than_random(comparison), first_screen.better_control(comparison)]
-    text_notes = [note for who, note in notes(comparison) if who == "text"]
+    sentences += [first_screen.no_better(comparison)]
+    text_notes = [note for who, note in notes(comparison) if who == comparison.x.noun]
     cut = {method: why for method, why in comparison.skipped.items() if INTERRUPTED in why}
     text_notes += [f"{method} not run: {why}." for method, why in cut.items()]
     text_notes += [left_out(comparison.skipped)]
@@ -105,7 +107,8 @@ def shaded(comparison: Comparison) -> Choice:
         one = standing.get(method)
         note = f"beat {one.beat} of {one.draws}" if one else "control" if method == CONTROL else ""
         col = cols[method]
-        legend = Only("html", (Legend(col.item.signed, not col.item.signed),))
+        hatched = isinstance(comparison.x, ImageInput)
+        legend = Only("html", (Legend(col.item.signed, not col.item.signed, hatched),))
         options.append(Tab(method, (_map(col, comparison), legend), note))
     return Choice("Shaded by", tuple(options))
 
@@ -114,7 +117,8 @@ def _map(col: ScoreColumn, comparison: Comparison) -> UnitMap | PictureMap:
     """What was explained, shaded by one method."""
     x = comparison.x
     if isinstance(x, ImageInput):
-        return picture_map(col, x, ranked_unit(comparison))
+        drawn = picture_map(col, x, ranked_unit(comparison))
+        return replace(drawn, named=tuple(first_screen.named_units(comparison)))
     return text_map(col, str(x.raw))
 
 
@@ -122,24 +126,25 @@ def _without_method(comparison: Comparison) -> Tab:
     """What was explained, where no method may shade it."""
     x, measured = comparison.x, removal(comparison)
     if measured is None:
-        plain = PictureMap(png(x.pixels), (x.width, x.height), ()) if isinstance(x, ImageInput) else None
+        plain = plain_picture(x) if isinstance(x, ImageInput) else None
         return Tab("nothing", (plain or plain_map(str(x.raw)),), "no method passed")
     how = REMOVED.get(measured.operator, "removing")
     drawn: UnitMap | PictureMap
     if isinstance(x, ImageInput):
-        drawn = picture_effects(measured, x, ranked_unit(comparison))
+        named = tuple(first_screen.named_units(comparison))
+        drawn = replace(picture_effects(measured, x, ranked_unit(comparison)), named=named)
     else:
         drawn = effect_map(measured, columns(comparison)[0].words, str(x.raw))
-    note = f"by {how} each {ranked_unit(comparison)}"
-    return Tab("measured effect", (drawn, Only("html", (Legend(signed=True, unsigned=False),))), note)
+    note = f"by {how} each {unit_noun(comparison)}"
+    legend = Legend(signed=True, unsigned=False, hatched=isinstance(x, ImageInput))
+    return Tab("measured effect", (drawn, Only("html", (legend,))), note)
 
 
 def _scale(comparison: Comparison) -> str:
     """Which words are shown, and what the numbers are."""
-    unit = ranked_unit(comparison)
-    count = len(comparison.x.units(unit))
+    count, units = len(comparison.x.units(ranked_unit(comparison))), plural(unit_noun(comparison))
     chosen = "by highest scores" if removal(comparison) is None else "by measured effect"
-    of = f"{TERMINAL_WORDS} of {count} {unit}s, {chosen}. " if count > TERMINAL_WORDS else ""
+    of = f"{TERMINAL_WORDS} of {count} {units}, {chosen}. " if count > TERMINAL_WORDS else ""
     output = comparison.attributions[0].output
     value = "" if math.isnan(output) else f" ({short(output, 4)})"
     return f"{of}Explained: {explained_number(comparison)}{value}."
@@ -148,7 +153,7 @@ def _scale(comparison: Comparison) -> str:
 def tabs(comparison: Comparison) -> tuple[Tab, ...]:
     """Only those that have something to show."""
     made: Sequence[tuple[str, tuple[Node, ...]]] = (
-        ("Words", parts.words(comparison)),
+        ("Words" if comparison.x.noun == "text" else "Methods", parts.words(comparison)),
         ("Evidence", (*parts.evidence(comparison), *parts.agreement(comparison))),
         ("Attention", parts.attention(comparison)),
         ("Features", parts.features(comparison)),
@@ -165,6 +170,10 @@ def _numbers(comparison: Comparison) -> dict[str, object]:
     without the agreement, which is on the page."""
     data = comparison.to_dict()
     del data["agreement"]
+    picture = isinstance(comparison.x, ImageInput)
+    if picture:  # it is on the page, and scores by pixel are many
+        del data["x"]["pixels"]
     for item in data["attributions"]:
-        del item["words"]
+        for name in ("scores", "stderr") if picture else ("words",):
+            del item[name]
     return data

@@ -15,10 +15,16 @@ from itertools import combinations
 from statistics import median
 
 from heedful.comparisons.agreement import chance_band
-from heedful.comparisons.result import Comparison, matrix, ranked_count, ranked_unit, with_written
+from heedful.comparisons.result import (
+    Comparison,
+    matrix,
+    ranked_count,
+    unit_noun,
+    with_written,
+)
 from heedful.core.defaults import CONTROL
 from heedful.core.numbers import fixed, short
-from heedful.core.phrases import listed
+from heedful.core.phrases import listed, plural
 from heedful.reports.columns import ScoreColumn, columns, every_word
 from heedful.reports.visible import visible
 
@@ -62,7 +68,8 @@ def pointed(comparison: Comparison) -> str:
     """Which words most methods point at."""
     ranked = _ranked(comparison)
     if not ranked:
-        return "No method ranks the words of this text: every score is the same."
+        which = f"the {comparison.words.parts} of this {comparison.x.noun}"
+        return f"No method ranks {which}: every score is the same."
     return _pointed(ranked, comparison)
 
 
@@ -99,7 +106,7 @@ def _common(ranked: list[ScoreColumn]) -> tuple[int, list[tuple[int, int]]]:
 
 def _pointed(ranked: list[ScoreColumn], comparison: Comparison) -> str:
     """Which words, and which way they push."""
-    unit, words = ranked_unit(comparison), _names(comparison)
+    unit, words = unit_noun(comparison), _names(comparison)
     ways = _ways(ranked, words, comparison)
     if len(ranked) == 1:
         results = _top(ranked[0], 3)
@@ -109,9 +116,15 @@ def _pointed(ranked: list[ScoreColumn], comparison: Comparison) -> str:
     k, common = _common(ranked)
     most = "Both methods" if len(ranked) == 2 else "Most methods"
     if not common:
-        return f"The methods point at different {unit}s: none is among the strongest for {most.lower()}."
+        return (
+            f"The methods point at different {plural(unit)}: none is among the strongest for {most.lower()}."
+        )
     results = [i for i, _ in common]
-    place = f"first among the {unit}s" if k == 1 else f"among the {COUNTS[k]} {unit}s that matter most"
+    place = (
+        f"first among the {plural(unit)}"
+        if k == 1
+        else f"among the {COUNTS[k]} {plural(unit)} that matter most"
+    )
     return f"{most} put {listed([words[i] for i in results])} {place}{ways(results)}."
 
 
@@ -155,27 +168,27 @@ def _measured(comparison: Comparison) -> tuple[list[float], list[float] | None, 
 
 
 def agreeing(comparison: Comparison) -> list[str]:
-    (pairs, control, band), unit = _measured(comparison), ranked_unit(comparison)
+    (pairs, control, band), unit = _measured(comparison), plural(unit_noun(comparison))
     if math.isnan(band):
         both = with_written(comparison)
-        who = "The text and what was written have" if both else "The text has"
+        who = "The text and what was written have" if both else f"The {comparison.x.noun} has"
         alone = (
             ""
             if both or not comparison.target.given
             else (", and not every method scores what was written on the same scale")
         )
         few = "how far rankings of so few agree says nothing"
-        return [f"{who} fewer than five {unit}s{alone}: {few}."]
+        return [f"{who} fewer than five {unit}{alone}: {few}."]
     alike, against = sum(v > band for v in pairs), sum(v < -band for v in pairs)
     lines = []
     if len(pairs) == 1:
         do, more = ("agree", "more") if alike else ("do not agree", "no more")
-        lines.append(f"The two methods {do}: they order the {unit}s {more} alike than chance would.")
+        lines.append(f"The two methods {do}: they order the {unit} {more} alike than chance would.")
     elif pairs:
         share = alike / len(pairs)
         how = "mostly agree" if share >= 2 / 3 else "agree in part" if share >= 1 / 3 else "mostly disagree"
         count = "all" if share == 1 else f"{alike} of"
-        text = f"{count} {len(pairs)} pairs of them order the {unit}s more alike than chance would"
+        text = f"{count} {len(pairs)} pairs of them order the {unit} more alike than chance would"
         turned = f", {against} the other way round" if against else ""
         lines.append(f"The methods {'agree' if share == 1 else how}: {text}{turned}.")
     if control is None:
@@ -194,7 +207,7 @@ def agreeing(comparison: Comparison) -> list[str]:
 def measured(comparison: Comparison) -> list[str]:
     """The numbers behind the sentences, to stand below them."""
     ranked = _ranked(comparison)
-    (pairs, control, band), unit = _measured(comparison), ranked_unit(comparison)
+    (pairs, control, band), unit = _measured(comparison), plural(unit_noun(comparison))
     lines = []
     if len(ranked) > 1 and (result := _common(ranked))[1]:
         k, common = result
@@ -207,7 +220,7 @@ def measured(comparison: Comparison) -> list[str]:
         lines.append(
             f"Median Kendall τ of {_tau(pairs)} over {len(pairs)} {'pair' if len(pairs) == 1 else 'pairs'} "
             f"(1: same order, 0: unrelated); {far} of {len(pairs)} lie outside the ±{band:.2f} that chance "
-            f"gives 95 % of the time for this many {unit}s."
+            f"gives 95 % of the time for this many {unit}."
         )
     if control and not math.isnan(band):
         lines.append(f"The random control: {_tau(control)}.")
@@ -219,7 +232,7 @@ def notes(comparison: Comparison) -> list[tuple[str, str]]:
     results: dict[str, list[str]] = {}
     for item in comparison.attributions:
         for note in (*item.x.notes, *item.notes):
-            who = "text" if note in item.x.notes else item.method
+            who = item.x.noun if note in item.x.notes else item.method
             if who not in results.setdefault(note, []):
                 results[note].append(who)
     return [(", ".join(who), visible(note)) for note, who in results.items()]

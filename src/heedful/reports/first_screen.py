@@ -11,11 +11,11 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from heedful.comparisons.result import Comparison, ranked_unit
-from heedful.comparisons.single_text import draws_needed, standings
+from heedful.comparisons.result import Comparison, ranked_unit, unit_noun
+from heedful.comparisons.single_text import draws_needed, no_better_than_controls, standings
 from heedful.core.defaults import CONTROLS
 from heedful.core.internals import Removal
-from heedful.core.phrases import listed
+from heedful.core.phrases import listed, plural
 from heedful.metrics import sensitivity_warning
 from heedful.reports.columns import ScoreColumn, columns
 from heedful.reports.comparison_summary import quote
@@ -31,54 +31,86 @@ from heedful.reports.tested_methods import (
 from heedful.reports.word_labels import numbered
 
 NAMED_WORDS = 3  # words in the sentence
+NUMBERS = "①②③"  # of the units that are outlined in a picture
 CANDIDATES = 5  # strongest words of a method, of which those with the largest measured effect are named
-ASK_FOR_AUDIT = "Which method to use: heedful audit on 50 texts or more, or pass --audit RUN."
-ASK_FOR_AUDIT_IN_PYTHON = "Which method to use: heedful.audit on 50 texts or more, or pass audit=RUN."
+ASK_FOR_AUDIT = "Which method to use: heedful audit on 50 {} or more, or pass --audit RUN."
+ASK_FOR_AUDIT_IN_PYTHON = "Which method to use: heedful.audit on 50 {} or more, or pass audit=RUN."
 SHORT = 5  # words up to which there are few orders
 LONG_LABEL = 30  # characters; a longer label is called "it"
 
 
 def why(comparison: Comparison) -> str:
-    """Which words speak for and against the target, with their measured effects."""
+    """Which units speak for and against the target, with their measured effects."""
     measured = removal(comparison)
     if not comparison.evidence:
-        none = "No evidence was measured, so no words are named: the colours show what one method claims."
+        units = plural(unit_noun(comparison))
+        none = f"No evidence was measured, so no {units} are named: the colours show what one method claims."
         return _effects(comparison, measured) or none
     good = passed(comparison)
     cols = [col for col in columns(comparison) if col.method in {one.method for one in good}]
     if not cols:
         return _effects(comparison, measured)
     labels = numbered([word.text for word in cols[0].words])
-    counts = Counter(i for col in cols for i in _strongest(col))
-    named = sorted(i for i, count in counts.items() if 2 * count >= len(cols))
-    known = [] if measured is None else [i for i in named if math.isfinite(measured.leave_one_out[i])]
+    known = _known(cols, measured)
     if measured is None or not known:
         words = listed([f"“{labels[i]}”" for i in _strongest(cols[0])[:NAMED_WORDS]])
         return f"{words} matter most, says {cols[0].method}; the effect of each alone was not measured."
     words_agreed = _agreed(cols, known, measured)
     if not words_agreed:
-        return "The methods name words, but removing one of them alone does not change the output that way."
+        units = plural(unit_noun(comparison))
+        return (
+            f"The methods name {units}, but removing one of them alone does not change the output that way."
+        )
     how = f"{REMOVED.get(measured.operator, 'removing')} {'each' if len(words_agreed) > 1 else 'it'}"
     better = "better than random" if tested(good) else "that beat all random orders"
     told = for_and_against(comparison, labels, measured, words_agreed)
     return f"{told} Named by methods {better}, measured by {how} ({effect_unit(comparison)})."
 
 
+def _known(cols: Sequence[ScoreColumn], measured: Removal | None) -> list[int]:
+    """Units that at least half of the methods name, and whose effect was measured."""
+    counts = Counter(i for col in cols for i in _strongest(col))
+    named = sorted(i for i, count in counts.items() if 2 * count >= len(cols))
+    return [] if measured is None else [i for i in named if math.isfinite(measured.leave_one_out[i])]
+
+
+def named_units(comparison: Comparison) -> list[int]:
+    """The units that `why` names with an effect, in the order of the sentence."""
+    measured = removal(comparison)
+    if measured is None:
+        return []
+    effects = measured.leave_one_out
+    good = {one.method for one in passed(comparison)} if comparison.evidence else set()
+    cols = [col for col in columns(comparison) if col.method in good]
+    if cols:
+        units = _agreed(cols, _known(cols, measured), measured)
+    else:
+        units = _largest(measured) if _effects(comparison, measured) else []
+    return sorted(units, key=lambda i: effects[i] <= 0)  # the sort is stable: those for the target first
+
+
 def for_and_against(
     comparison: Comparison, labels: Sequence[str], measured: Removal, words: Sequence[int]
 ) -> str:
-    """For “positive”: “great” (+0.54). Against it: “bad” (−0.64)."""
+    """For “positive”: “great” (+0.54). Against it: “bad” (−0.64). Of a picture, where units are numbered:
+    For “cat”: ① row 2, column 3 (+0.54)."""
     target, effects = comparison.target, measured.leave_one_out
     label = target.label or f"{target.kind} {target.index}"
     name = quote(label) if len(label) <= LONG_LABEL else "it"
     if target.contrasted and name != "it":
         name += f" rather than {quote(target.contrast_label or str(target.contrast))}"
     sides = ("Raise", "Lower") if target.kind == "regression" else ("For", "Against")
+    order = sorted(words, key=lambda i: effects[i] <= 0)
     parts: list[str] = []
     for side, sign in zip(sides, (1, -1), strict=True):
-        names = [f"“{labels[i]}” ({effect_text(effects[i])})" for i in words if sign * effects[i] > 0]
+        names = []
+        for number, i in enumerate(order):
+            drawn = f"{NUMBERS[number]} {labels[i]}" if comparison.x.noun == "picture" else f"“{labels[i]}”"
+            if sign * effects[i] > 0:
+                names.append(f"{drawn} ({effect_text(effects[i])})")
         if names:
-            parts.append(f"{side} {'it' if parts else name}: {', '.join(names)}.")
+            joined = "; ".join(names) if comparison.x.noun == "picture" else ", ".join(names)
+            parts.append(f"{side} {'it' if parts else name}: {joined}.")
     return " ".join(parts)
 
 
@@ -86,15 +118,18 @@ def none_better(comparison: Comparison) -> str:
     """Where no method passed: that it is so, and what it means."""
     if not none_passed(comparison):
         return ""
-    unit = ranked_unit(comparison)
-    count = len(comparison.x.units(unit))
+    unit, noun = unit_noun(comparison), comparison.x.noun
+    count = len(comparison.x.units(ranked_unit(comparison)))
     if count == 1:
-        return f"One {unit} has no orders to compare, so no method can be tested on this text."
+        return f"One {unit} has no orders to compare, so no method can be tested on this {noun}."
     if not tested(standings(comparison.evidence)):
         return ""
-    few = f"It has only {count} {unit}s, so there are few orders to compare. " if count <= SHORT else ""
-    more = "Use a longer text, or heedful audit on many texts."
-    return f"No method is proven better than random orders on this text. {few}{more}"
+    few = (
+        f"It has only {count} {plural(unit)}, so there are few orders to compare. " if count <= SHORT else ""
+    )
+    longer = "Use a longer text, or" if noun == "text" else "Use"
+    more = f"{longer} heedful audit on many {plural(noun)}."
+    return f"No method is proven better than random orders on this {noun}. {few}{more}"
 
 
 def _effects(comparison: Comparison, measured: Removal | None) -> str:
@@ -102,8 +137,10 @@ def _effects(comparison: Comparison, measured: Removal | None) -> str:
     shades the text."""
     none = none_passed(comparison)
     if measured is None:
-        return "The text is not shaded: the effect of single words was not measured." if none else ""
-    effects, unit = measured.leave_one_out, ranked_unit(comparison)
+        units = plural(unit_noun(comparison))
+        unknown = f"The {comparison.x.noun} is not shaded: the effect of single {units} was not measured."
+        return unknown if none else ""
+    effects, unit = measured.leave_one_out, unit_noun(comparison)
     known = [i for i, value in enumerate(effects) if math.isfinite(value)]
     if len(known) < len(effects) and not none:
         return ""
@@ -111,13 +148,22 @@ def _effects(comparison: Comparison, measured: Removal | None) -> str:
     if not top:
         return f"Removing one {unit} at a time does not change the output."
     labels = numbered([word.text for word in columns(comparison)[0].words])
-    order = sorted(known, key=lambda i: -abs(effects[i]))[:NAMED_WORDS]
-    order = [i for i in order if abs(effects[i]) >= STRONG * top]
+    order = _largest(measured)
     how = f"{REMOVED.get(measured.operator, 'removing')} {f'each {unit}' if len(effects) > 1 else 'it'}"
-    some = f" of {len(known)} of {len(effects)} {unit}s" if len(known) < len(effects) else ""
-    shaded = f"; the text is shaded by these effects{some}" if none and len(effects) > 1 else ""
+    some = f" of {len(known)} of {len(effects)} {plural(unit)}" if len(known) < len(effects) else ""
+    shaded = (
+        f"; the {comparison.x.noun} is shaded by these effects{some}" if none and len(effects) > 1 else ""
+    )
     told = for_and_against(comparison, labels, measured, order)
     return f"{told} Measured by {how} ({effect_unit(comparison)}){shaded}."
+
+
+def _largest(measured: Removal) -> list[int]:
+    """The units with the largest measured effects."""
+    effects, top = measured.leave_one_out, largest_effect(measured)
+    known = [i for i, value in enumerate(effects) if math.isfinite(value)]
+    order = sorted(known, key=lambda i: -abs(effects[i]))[:NAMED_WORDS]
+    return [i for i in order if abs(effects[i]) >= STRONG * top]
 
 
 def _strongest(col: ScoreColumn) -> list[int]:
@@ -177,6 +223,18 @@ def better_control(comparison: Comparison) -> str:
     return f"{also}. But {them} not look at the model, so passing means little here."
 
 
+def no_better(comparison: Comparison) -> str:
+    """Methods that are not better than a control that does not look at the model."""
+    below = no_better_than_controls(comparison.evidence)
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for method, controls in below.items():
+        if controls:
+            groups.setdefault(controls, []).append(method)
+    parts = [f"{', '.join(names)} (than {listed(list(controls))})" for controls, names in groups.items()]
+    which = "which does not look at the model"
+    return f"No better here than a control {which}: {'; '.join(parts)}." if parts else ""
+
+
 def typed(comparison: Comparison) -> bool:
     """It was made on the command line; else in Python, where options are parameters."""
     return "command" in comparison.settings
@@ -187,7 +245,9 @@ def which_to_use(comparison: Comparison, ask: str = "") -> str:
     which the explanation was made."""
     audit = comparison.settings.get("audit")
     if not audit:
-        return ask or (ASK_FOR_AUDIT if typed(comparison) else ASK_FOR_AUDIT_IN_PYTHON)
+        return ask or (ASK_FOR_AUDIT if typed(comparison) else ASK_FOR_AUDIT_IN_PYTHON).format(
+            plural(comparison.x.noun)
+        )
     return f"{audit['sentence']} (audit {audit['run']})"
 
 
@@ -200,4 +260,5 @@ def effect_unit(comparison: Comparison) -> str:
 
 def little(comparison: Comparison) -> str:
     """A sentence where removing words hardly changes the output."""
-    return sensitivity_warning.of_one_text(comparison.internals.removals, str(comparison.model.get("kind")))
+    kind = str(comparison.model.get("kind"))
+    return sensitivity_warning.of_one_text(comparison.internals.removals, kind, comparison.words)

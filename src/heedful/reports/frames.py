@@ -24,7 +24,8 @@ from heedful.core.lab_report import LabReport
 from heedful.heads.ablation.importance_results import Importance
 from heedful.trials.result import Trial
 
-UNIT_COLUMNS = ("method", "part", "index", "text", "start", "end", "score", "stderr", "signed")
+PLACES = {2: ("start", "end"), 4: ("left", "top", "right", "bottom")}  # of a unit, by the size of its region
+EMPTY = ["method", "part", "index", "text", "start", "end", "score", "stderr", "signed"]
 AUDIT_COLUMNS = (
     *("metric", "better", "operator", "method", "n", "value", "control", "best", "skill", "low", "high"),
     *("chance_low", "chance_high", "spread", "circular"),
@@ -43,23 +44,30 @@ def frame(result: object, **options: Any) -> pd.DataFrame:
 
 
 @frame.register
-def _attribution(result: Attribution, unit: str = "word") -> pd.DataFrame:
-    return pd.DataFrame(_unit_rows(result, unit), columns=list(UNIT_COLUMNS))
+def _attribution(result: Attribution, unit: str = "") -> pd.DataFrame:
+    name = unit or result.x.default_unit
+    return pd.DataFrame(_unit_rows(result, name), columns=_unit_columns(result, name))
+
+
+def _unit_columns(item: Attribution, unit: str) -> list[str]:
+    """The place of a unit: characters of a text, or the box around part of a picture."""
+    region = next(iter(item.x.units(unit).regions), (0, 0))
+    return ["method", "part", "index", "text", *PLACES[len(region)], "score", "stderr", "signed"]
 
 
 @frame.register
 def _comparison(result: Comparison, unit: str = "") -> pd.DataFrame:
     name = unit or ranked_unit(result)
     rows = [row for item in result.attributions for row in _unit_rows(item, name)]
-    return pd.DataFrame(rows, columns=list(UNIT_COLUMNS))
+    return pd.DataFrame(rows, columns=_unit_columns(result.attributions[0], name) if rows else EMPTY)
 
 
 def _unit_rows(item: Attribution, unit: str) -> Iterator[tuple[Any, ...]]:
     """The units of the text, then those of what was already written, where the method scores them."""
-    for part, given in (("text", item), ("written", item.of_written())):
+    for part, given in ((item.x.noun, item), ("written", item.of_written())):
         for index, each in enumerate(given.units(unit) if given is not None else ()):
             error = math.nan if each.stderr is None else each.stderr
-            place = (item.method, part, index, each.text, each.start, each.end)
+            place = (item.method, part, index, each.text, *each.region)
             yield (*place, each.score, error, item.signed)
 
 

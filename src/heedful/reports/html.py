@@ -12,7 +12,6 @@ sheet: they work without scripts.
 
 from __future__ import annotations
 
-import base64
 import math
 import secrets
 from collections.abc import Iterator, Sequence
@@ -25,6 +24,8 @@ from heedful.core.document import Document, Inline, Node
 from heedful.reports import html_frame
 from heedful.reports.charts.draw import svg
 from heedful.reports.html_parts import esc
+from heedful.reports.picture_svg import PictureDefinitions
+from heedful.reports.picture_svg import draw as draw_picture
 from heedful.reports.shading import FAILED, HOLDS, hue, inline_style, level
 from heedful.reports.text_columns import is_text
 
@@ -59,7 +60,7 @@ def body(document: Document, size: int, prefix: str | None = None) -> str:
 
 def nodes_html(nodes: Sequence[Node], size: int, prefix: str | None = None) -> str:
     """Some nodes, for a page that has more; ids start with `prefix`, by default one of their own."""
-    return HtmlRenderer(f"h{secrets.token_hex(4)}-" if prefix is None else prefix).all(nodes, size)
+    return HtmlRenderer(f"h{secrets.token_hex(4)}-" if prefix is None else prefix).nodes(nodes, size)
 
 
 @dataclass
@@ -71,12 +72,20 @@ class HtmlRenderer:
 
     def __post_init__(self) -> None:
         self._numbers = count()
+        self._pictures = PictureDefinitions(self.prefix)
 
     def document(self, given: Document, size: int) -> str:
         """The headline has the level `size`, sections the next."""
         heads = [node for node in given.nodes if isinstance(node, doc.Headline)]
         rest = [node for node in given.nodes if not isinstance(node, doc.Headline)]
-        return f"{self.all(heads, size)}\n{self.all(rest, size + 1)}"
+        return self._whole(f"{self.all(heads, size)}\n{self.all(rest, size + 1)}")
+
+    def nodes(self, nodes: Sequence[Node], size: int) -> str:
+        return self._whole(self.all(nodes, size))
+
+    def _whole(self, drawn: str) -> str:
+        """With what its pictures share, in front."""
+        return f"{shared}\n{drawn}" if (shared := self._pictures.svg()) else drawn
 
     def all(self, nodes: Sequence[Node], size: int) -> str:
         return "\n".join(text for text in self._each(nodes, size) if text)
@@ -226,24 +235,7 @@ class HtmlRenderer:
 
     @draw.register
     def _(self, node: doc.PictureMap, size: int) -> str:
-        """The picture with its parts as rectangles over it; parts against the target are striped, too."""
-        width, height = node.size
-        data = base64.b64encode(node.png).decode()
-        drawn = [f'<image href="data:image/png;base64,{data}" width="{width}" height="{height}"/>']
-        for part in node.parts:
-            if not level(part.share):
-                continue
-            left, top, right, bottom = part.box
-            where = f'x="{left}" y="{top}" width="{right - left}" height="{bottom - top}"'
-            kind = hue(part.share, node.signed)
-            drawn.append(f'<rect class="{kind}" {where} fill-opacity="{0.75 * abs(part.share):.3f}">')
-            drawn.append(f"<title>{esc(part.tip)}</title></rect>")
-            if kind == "neg":  # a second cue beside the colour
-                line = f'x1="{left}" y1="{bottom}" x2="{right}" y2="{top}"'
-                drawn.append(f'<line class="against" {line} stroke-opacity="{abs(part.share):.3f}"/>')
-        title = f"<title>{esc(node.title)}</title>"
-        box = f'viewBox="0 0 {width} {height}"'
-        return f'<svg class="picture" {box} role="img">{title}{"".join(drawn)}</svg>'
+        return draw_picture(node, self._pictures)
 
     def piece(self, piece: doc.Piece, signed: bool) -> str:
         """One piece of a text."""
@@ -264,13 +256,22 @@ class HtmlRenderer:
             steps = "".join(f'<i class="{kind} l{n}"></i>' for n in range(1, 10, 2))
             return f'<span class="ramp" aria-hidden="true">{steps}</span>'
 
+        cues = (
+            ("", "hatched: ", "")
+            if node.hatched
+            else ("solid underline: ", "dotted underline: ", "no underline: ")
+        )
         items = []
         if node.signed:
-            items.append(f"{ramp('pos')} solid underline: towards the target")
-            items.append(f"{ramp('neg')} dotted underline: away from it")
+            items.append(f"{ramp('pos')} {cues[0]}towards the target")
+            items.append(f"{ramp('neg')} {cues[1]}away from it")
         if node.unsigned:
-            items.append(f"{ramp('any')} no underline: the method has no sign")
-        return '<ul class="legend">' + "".join(f"<li>{item}</li>" for item in items) + "</ul>"
+            items.append(f"{ramp('any')} {cues[2]}the method has no sign")
+        return (
+            f'<ul class="legend{" hatched" if node.hatched else ""}">'
+            + "".join(f"<li>{item}</li>" for item in items)
+            + "</ul>"
+        )
 
     # --- tables ------------------------------------------------------------------------------------
 
@@ -320,6 +321,9 @@ class HtmlRenderer:
         if cell.picture:
             lines = "".join(f"<small>{esc(line)}</small>" for line in (cell.text, cell.note) if line)
             return f'<img src="data:image/png;base64,{esc(cell.picture)}" alt="{esc(cell.alt)}">{lines}'
+        if cell.map is not None:
+            lines = "".join(f"<small>{esc(line)}</small>" for line in (cell.text, cell.note) if line)
+            return f"{draw_picture(cell.map, self._pictures)}{lines}"
         if cell.link:
             text = f'<a href="#{esc(self.prefix + cell.link)}">{text}</a>'
         return f"{text} <small>{esc(cell.note)}</small>" if cell.note else text

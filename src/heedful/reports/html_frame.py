@@ -35,6 +35,8 @@ def script_data(numbers: Any) -> str:
 
 def island_script(name: str) -> str:
     """What starts a component on a page of its own."""
+    if name == "patches":
+        return f"{component('atlas_data.js')}{component('atlas_patches.js')}\npatches(root, {DATA});"
     if name == "atlas":
         return '(() => {\n"use strict";\n' + component("atlas_own.js") + atlas_scripts() + "\n})();"
     return f"{name}(root, {DATA});"
@@ -47,7 +49,7 @@ def atlas_scripts() -> str:
 
 def style(islands: Sequence[str] = ()) -> str:
     """All styles of a body."""
-    names = [*STYLES, *(["atlas.css"] if "atlas" in islands else [])]
+    names = [*STYLES, *(["atlas.css"] if {"atlas", "patches"} & {*islands} else [])]
     return "".join(map(component, names))
 
 

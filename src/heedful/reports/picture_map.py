@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from heedful.core.document import Part, PictureMap
-from heedful.core.input import Rectangle, Region
+from heedful.core.input import Rectangle, Region, Units
 from heedful.core.internals import Removal
 from heedful.core.numbers import fixed_signed
 from heedful.modalities.image import ImageInput
@@ -22,51 +22,70 @@ from heedful.modalities.image_files import Pixels
 from heedful.reports.columns import ScoreColumn
 from heedful.reports.tested_methods import largest_effect
 
-FINE_CELLS = 28  # per side, for units that are no rectangles
+FINE_CELLS = 56  # per side, for units that are no rectangles
 
 
 def picture_map(col: ScoreColumn, x: ImageInput, unit: str) -> PictureMap:
     """Each unit by its share of the method's strongest unit."""
     shares = [col.share(one) for one in col.words]
-    tips = [f"{one.text}: {col.sign(one)}{col.number(one)}" for one in col.words]
+    tips = [f"{one.text}: {col.sign(one)}{col.number(one)} {col.unit}".strip() for one in col.words]
     return _drawn(x, unit, shares, tips, col.item.signed, f"The picture, shaded by {col.method}")
 
 
 def picture_effects(measured: Removal, x: ImageInput, unit: str) -> PictureMap:
-    """The same by the measured effect of removing each unit."""
+    """The same by the measured effect of removing each unit; units that were not removed have no colour."""
     top = largest_effect(measured) or 1.0
-    known = [value if math.isfinite(value) else 0.0 for value in measured.leave_one_out]
-    labels = x.units(unit).labels
-    tips = [f"{label}: {fixed_signed(value)}" for label, value in zip(labels, known, strict=True)]
-    title = "The picture, shaded by the measured effect of removing each part"
-    return _drawn(x, unit, [value / top for value in known], tips, True, title)
+    labels, shares, tips = x.units(unit).labels, [], []
+    for label, value in zip(labels, measured.leave_one_out, strict=True):
+        known = math.isfinite(value)
+        shares.append(value / top if known else 0.0)
+        tips.append(f"{label}: {fixed_signed(value) if known else 'not measured'}")
+    title = f"The picture, shaded by the measured effect of removing each {x.unit_noun(unit)}"
+    return _drawn(x, unit, shares, tips, True, title)
+
+
+def plain_picture(x: ImageInput) -> PictureMap:
+    """The picture without colours over it."""
+    return PictureMap(png(x.pixels), (x.width, x.height), (), title="The picture as the model sees it")
 
 
 def _drawn(
     x: ImageInput, unit: str, shares: Sequence[float], tips: Sequence[str], signed: bool, title: str
 ) -> PictureMap:
-    units, parts = x.units(unit), []
-    if all(len(atoms) == _area(box) for atoms, box in zip(units, units.regions, strict=True)):
-        every = zip(units.regions, shares, tips, strict=True)
-        parts = [Part(_box(region), share, tip) for region, share, tip in every]
-    else:
-        cells = x.units(f"grid:{min(FINE_CELLS, x.height, x.width)}")
-        for atoms, box in zip(cells, cells.regions, strict=True):
-            unit_there = int(np.bincount(units.owner[atoms] + 1).argmax()) - 1
-            if unit_there >= 0:
-                parts.append(Part(_box(box), shares[unit_there], tips[unit_there]))
-    return PictureMap(png(x.pixels), (x.width, x.height), tuple(parts), signed, title)
+    units = x.units(unit)
+    parts = tuple(Part(box, shares[index], tips[index], index) for index, box in _boxes(x, units))
+    return PictureMap(png(x.pixels), (x.width, x.height), parts, signed, title, grid=_grid(x, units.name))
 
 
-def _box(region: Region) -> tuple[int, int, int, int]:
+def _boxes(x: ImageInput, units: Units) -> list[tuple[int, Rectangle]]:
+    """(unit, rectangle) of everything that is drawn."""
+    if all(len(atoms) == _area(box_of(region)) for atoms, region in zip(units, units.regions, strict=True)):
+        return [(index, box_of(region)) for index, region in enumerate(units.regions)]
+    cells = x.units(f"grid:{min(FINE_CELLS, x.height, x.width)}")
+    found = []
+    for atoms, box in zip(cells, cells.regions, strict=True):
+        there = int(np.bincount(units.owner[atoms] + 1).argmax()) - 1
+        if there >= 0:
+            found.append((there, box_of(box)))
+    return found
+
+
+def _grid(x: ImageInput, name: str) -> tuple[int, int]:
+    """Rows and columns, where units are counted so."""
+    if name == "patch":
+        return x.grid
+    side = int(name.removeprefix("grid:")) if name.startswith("grid:") else 0
+    return side, side
+
+
+def box_of(region: Region) -> Rectangle:
     if not isinstance(region, Rectangle):
         raise ValueError("a unit of a picture is in a rectangle")
     return region
 
 
-def _area(box: tuple[int, ...]) -> int:
-    left, top, right, bottom = box
-    return (right - left) * (bottom - top)
+def _area(box: Rectangle) -> int:
+    return (box.right - box.left) * (box.bottom - box.top)
 
 
 def png(pixels: Pixels) -> bytes:

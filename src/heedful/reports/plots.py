@@ -1,7 +1,7 @@
 """Results as matplotlib figures, for papers and notebooks.
 
-    Attribution   a bar per word
-    Comparison    words × methods, shaded
+    Attribution   a bar per word, or the shaded picture
+    Comparison    words × methods, shaded, or the picture by every method
     Audit         skill of every method with its interval, and the line of random orders
     Trial         every finding with its interval and its control
 
@@ -34,7 +34,10 @@ from heedful.core.defaults import CONTROL
 from heedful.core.errors import HeedfulError
 from heedful.core.evidence import Evidence
 from heedful.core.target import Target
-from heedful.reports.columns import ScoreColumn, columns
+from heedful.modalities.image import ImageInput
+from heedful.reports.columns import ScoreColumn, column, columns
+from heedful.reports.picture_plots import shade_axes
+from heedful.reports.picture_svg import COLOURS
 from heedful.reports.visible import visible
 from heedful.stats.intervals import NORMAL_QUANTILE
 from heedful.trials.result import Trial
@@ -47,7 +50,7 @@ FONTS = ("DejaVu Sans", "Noto Sans CJK SC", "Noto Sans Hebrew", "Noto Sans Arabi
 TOWARDS, AWAY, UNSIGNED, SOFT = "#5b9bd9", "#ec9a4a", "#ab9fd6", "#5c6670"
 DARK = "#14528f"
 MARKERS = ("o", "s", "^", "D", "v", "P")
-COLOURS = ("#14528f", "#9a4a00", "#6a5aa8", "#1b7a4b", "#8a1c4a", "#5c6670")
+LINE_COLOURS = ("#14528f", "#9a4a00", "#6a5aa8", "#1b7a4b", "#8a1c4a", "#5c6670")
 MAX_WORDS = 40  # columns of the words × methods figure
 MAX_LABEL = 24  # characters of a word
 MAX_NAME = 48  # characters of a method, a metric or a finding
@@ -94,8 +97,11 @@ def drawn(result: object, **options: Any) -> Plot:
 
 
 @drawn.register
-def _attribution(result: Attribution, unit: str = "word", top: int = 20) -> Plot:
-    """Bars in reading order; of a long text the `top` strongest words."""
+def _attribution(result: Attribution, unit: str = "", top: int = 20) -> Plot:
+    """Bars in reading order; of a long text the `top` strongest words. A picture is shaded."""
+    unit = unit or result.x.default_unit
+    if isinstance(result.x, ImageInput):
+        return _shaded([column(result, unit)], result.x, unit, result.target)
     words = [each for each in result.units(unit) if math.isfinite(each.score)]
     kept = sorted(sorted(words, key=lambda each: -abs(each.score))[:top], key=lambda each: each.start)
     figure = Plot(figsize=(6.4, 1.4 + 0.28 * max(len(kept), 1)), layout="constrained")
@@ -150,6 +156,8 @@ def _comparison(result: Comparison, top: int = MAX_WORDS) -> Plot:
     methods = columns(result)
     if not methods:
         raise HeedfulError("there is nothing to plot", "the comparison has no method")
+    if isinstance(result.x, ImageInput):
+        return _shaded(methods, result.x, ranked_unit(result), result.target)
     kept = _strongest(methods, top)
     words = [methods[0].words[i] for i in kept]
     figure = Plot(figsize=(max(6.4, 2.6 + 0.42 * len(kept)), 2.4 + 0.32 * len(methods)), layout="constrained")
@@ -172,6 +180,27 @@ def _comparison(result: Comparison, top: int = MAX_WORDS) -> Plot:
         marks.append(Patch(color=UNSIGNED, label="size only, no sign"))
     title = "full colour: the method's own largest score"
     figure.legend(handles=marks, loc="outside lower center", ncols=3, frameon=False, title=title)
+    return figure
+
+
+def _shaded(methods: Sequence[ScoreColumn], x: ImageInput, unit: str, target: Target) -> Plot:
+    """The picture by each method, at most four in a row."""
+    across = min(4, len(methods))
+    down = -(-len(methods) // across)
+    figure = Plot(figsize=(max(4.2, 2.6 * across), 2.9 * down + 0.9), layout="constrained")
+    every = figure.subplots(down, across, squeeze=False).ravel()
+    for axes in every:
+        axes.set_axis_off()
+    for axes, col in zip(every, methods, strict=False):
+        shade_axes(axes, col, x, unit)
+        axes.set_title(col.label)
+    goal = _goal(target)
+    marks = [Patch(color=COLOURS["pos"], label=f"towards {goal}")]
+    marks.append(Patch(facecolor=COLOURS["neg"], hatch="////", label=f"away from {goal}"))
+    if not all(col.item.signed for col in methods):
+        marks.append(Patch(color=COLOURS["any"], label="size only, no sign"))
+    title = f"full colour: the method's own strongest {x.unit_noun(unit)}"
+    figure.legend(handles=marks, loc="outside lower center", ncols=across, frameon=False, title=title)
     return figure
 
 
@@ -236,7 +265,7 @@ def _skills(axes: Axes, rows: Sequence[Evidence], methods: Sequence[str], operat
     for e in rows:
         turn = operators.index(e.operator)
         y = methods.index(e.method) + 0.22 * (turn - (len(operators) - 1) / 2)
-        colour, marker = COLOURS[turn % len(COLOURS)], MARKERS[turn % len(MARKERS)]
+        colour, marker = LINE_COLOURS[turn % 6], MARKERS[turn % len(MARKERS)]
         if all(map(math.isfinite, e.interval)):
             axes.plot(e.interval, (y, y), color=colour, linewidth=1.5)
         inside = "white" if e.circular else colour
@@ -247,7 +276,13 @@ def _skills(axes: Axes, rows: Sequence[Evidence], methods: Sequence[str], operat
 
 def _audit_legend(rows: Sequence[Evidence], operators: Sequence[str]) -> list[Line2D]:
     marks = [
-        Line2D([], [], color=COLOURS[i % 6], marker=MARKERS[i % 6], label=f"removal: {_name(each or 'none')}")
+        Line2D(
+            [],
+            [],
+            color=LINE_COLOURS[i % 6],
+            marker=MARKERS[i % 6],
+            label=f"removal: {_name(each or 'none')}",
+        )
         for i, each in enumerate(operators)
     ]
     marks.append(Line2D([], [], color=SOFT, linestyle="--", label="random order"))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from heedful.comparisons.agreement import kendall
-from heedful.comparisons.result import Comparison, ranked_unit
+from heedful.comparisons.result import Comparison, unit_noun
 from heedful.core.attribution import UnitScore
 from heedful.core.defaults import CONTROL
 from heedful.core.document import Cell, Column, Row, Table
@@ -44,11 +44,11 @@ def word_table(comparison: Comparison, rows: int = TABLE_ROWS, few: bool = False
         before = index
     if removals and not few:
         lines.append(_agreement(removals, cols))
-    heads = [Column(ranked_unit(comparison))]
+    heads = [Column(unit_noun(comparison))]
     brief = "measured" if few and comparison.evidence else ""  # the sentence above names the operator
     heads += [Column("measured", r.operator, brief, shown=r is main) for r in removals]
     heads += [Column(col.label, col.unit, shown=col.method in shown) for col in cols]
-    title = f"Scores by {ranked_unit(comparison)} and method"
+    title = f"Scores by {unit_noun(comparison)} and method"
     return Table(
         title, tuple(heads), tuple(lines), sortable=not few, switches=not few and len(heads) > 3, bars=few
     )

@@ -201,10 +201,11 @@ def removing(
     from heedful.heads.ablation.ablate_text import OWN_MEANS, own_means, without
     from heedful.heads.atlas import encoded
     from heedful.heads.capture import answer_ids
+    from heedful.modalities.text import text_of
     from heedful.models.adapter import token_model
 
     model = token_model(loaded, "removing heads")
-    x = encoded(model, text, long)
+    x = text_of(encoded(model, text, long))
     if answer is not None and model.kind == "causal-lm":
         x = model.extended(x, answer_ids(model, answer))
     wanted = answer if model.kind == "encoder-decoder" else None

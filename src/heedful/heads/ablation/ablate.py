@@ -29,6 +29,7 @@ from heedful.core.whole_numbers import whole_number
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from heedful.core.model import Model
     from heedful.models.adapter import TokenModel
     from heedful.models.attention_hooks import AttentionState, Edit, Site
 
@@ -73,8 +74,8 @@ class Means(NotebookRepr):
 # --- which heads ------------------------------------------------------------------------------------------
 
 
-def anatomy(model: TokenModel) -> dict[str, tuple[int, ...]]:
-    """Heads of every layer of every stack, seen in a pass over a short text."""
+def anatomy(model: Model) -> dict[str, tuple[int, ...]]:
+    """Heads of every layer of every stack, seen in a pass over some input."""
     numbers: dict[Site, int] = {}
 
     def look(state: AttentionState) -> AttentionState:
@@ -82,7 +83,7 @@ def anatomy(model: TokenModel) -> dict[str, tuple[int, ...]]:
         return state
 
     with model.attending(look):
-        model.attention_only(model.encode("a"))
+        model.attention_only(model.encode(model.some_input))
     shape: dict[str, tuple[int, ...]] = {}
     for site in sorted(numbers, key=lambda site: site.layer):
         shape[site.stack] = (*shape.get(site.stack, ()), numbers[site])
@@ -171,9 +172,7 @@ def has(shape: Anatomy) -> str:
 
 
 @contextmanager
-def ablated(
-    model: TokenModel, heads: Any, how: str = "zero", *, means: Means | None = None
-) -> Iterator[None]:
+def ablated(model: Model, heads: Any, how: str = "zero", *, means: Means | None = None) -> Iterator[None]:
     """Run a model without some attention heads, inside a `with` block.
 
     Blocks can be nested. Heads that the outer block removed stay removed.

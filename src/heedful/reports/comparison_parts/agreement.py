@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 
 from heedful.comparisons.agreement import MEASURES, chance
-from heedful.comparisons.result import Comparison, matrix, ranked_count, ranked_unit, with_written
+from heedful.comparisons.result import Comparison, matrix, ranked_count, unit_noun, with_written
 from heedful.core.defaults import CONTROL
 from heedful.core.document import Bullets, Cell, Column, Fold, Node, Paragraph, Row, Tab, Table, Tabs
 from heedful.core.numbers import fixed
+from heedful.core.phrases import plural
 from heedful.reports.comparison_summary import agreeing, measured, pointed
 
 TOP_WORDS = 5  # strongest words whose overlap is shown
@@ -38,16 +39,16 @@ def agreement(comparison: Comparison) -> tuple[Node, ...]:
 
 def _lead(comparison: Comparison, measure: str) -> str:
     """What the numbers mean, and what chance gives."""
-    unit, count = ranked_unit(comparison), ranked_count(comparison)
+    unit, count = plural(unit_noun(comparison)), ranked_count(comparison)
     expected = chance(measure, count, TOP_WORDS)
     if measure == "top-k":
-        share = f"share of the {TOP_WORDS} strongest {unit}s, by size, that two methods have in common"
+        share = f"share of the {TOP_WORDS} strongest {unit}, by size, that two methods have in common"
         return f"The {share}: 1 is all of them, and unrelated rankings reach {expected:.2f} on average."
     name = "Kendall τ" if measure == "kendall" else "Spearman ρ, the correlation of ranks,"
     both = ", written ones included" if with_written(comparison) else ""
-    lead = f"{name} between the rankings of the {unit}s{both}: 1 is the same order, 0 unrelated, −1 reversed."
+    lead = f"{name} between the rankings of the {unit}{both}: 1 is the same order, 0 unrelated, −1 reversed."
     if not math.isnan(expected):
-        lead += f" Chance stays within ±{expected:.2f} for 95 of 100 pairs of rankings of this many {unit}s."
+        lead += f" Chance stays within ±{expected:.2f} for 95 of 100 pairs of rankings of this many {unit}."
     return lead
 
 

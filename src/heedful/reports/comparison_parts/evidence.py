@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from heedful.comparisons.result import Comparison, ranked_unit
+from collections.abc import Mapping, Sequence
+
+from heedful.comparisons.result import Comparison, ranked_unit, unit_noun
 from heedful.core.charts import BandCurve, BandCurves
 from heedful.core.document import Bullets, Cell, Column, Figure, Node, Row, Section, Table, nodes
 from heedful.core.evidence import Evidence
 from heedful.core.numbers import fixed, short
+from heedful.core.phrases import plural
 from heedful.reports.tested_methods import ordered
 
+Points = Sequence[tuple[float, float]]
+Band = tuple[float, float, float]
 TITLE = "Which methods are better than random?"
 
 
@@ -25,14 +30,16 @@ def evidence(comparison: Comparison) -> tuple[Node, ...]:
     heads = (Column("method"), *(Column(metric, operator) for metric, operator in pairs))
     lead = (
         "Skill: 0 is the mean of random orders, 1 the best value that any method or random order reached on "
-        "this text. Then: how many random orders it beat, the measured value, and between which values "
-        "random orders were. c: the method was fitted by this removal, so it is not judged here."
+        f"this {comparison.x.noun}. Then: how many random orders it beat, the measured value, and between "
+        "which values random orders were. c: the method was fitted by this removal, so it is not judged here."
     )
     verdict = Bullets(tuple(comparison.verdict.splitlines()))
     if len(comparison.x.units(ranked_unit(comparison))) == 1:  # all orders are the same
         return (Section(TITLE, (verdict,), name="evidence"),)
     table = Table("Evidence by method and metric", heads, tuple(rows))
-    return (Section(TITLE, nodes(verdict, table, deletion(comparison)), lead, "evidence"),)
+    return (
+        Section(TITLE, nodes(verdict, table, deletion(comparison), insertion(comparison)), lead, "evidence"),
+    )
 
 
 def evidence_cell(found: Evidence | None) -> Cell:
@@ -46,16 +53,31 @@ def evidence_cell(found: Evidence | None) -> Cell:
 
 def deletion(comparison: Comparison) -> Figure | None:
     """One panel per method: the explained number as its best words are removed, and the random orders."""
-    results = next((r for r in comparison.internals.removals if r.curves), None)
-    if results is None:
+    found = next((r for r in comparison.internals.removals if r.curves), None)
+    if found is None:
         return None
-    drawn = [BandCurve(method, points, results.band) for method, points in results.curves.items()]
-    unit = ranked_unit(comparison)
-    chart = BandCurves(
-        drawn,
-        f"share of {unit}s removed ({results.operator}), each method's best first",
-        "explained number",
-        f"The explained number as {unit}s are removed ({results.operator}), each method's best first",
-        "low",
-    )
+    chart = _along(comparison, found.curves, found.band, f"removed ({found.operator})", "low")
     return Figure(chart, "Grey band: where random orders were. A good method falls lower and sooner.")
+
+
+def insertion(comparison: Comparison) -> Figure | None:
+    """The same as its best words are kept and all others removed."""
+    found = next((r for r in comparison.internals.removals if r.insertions), None)
+    if found is None:
+        return None
+    how = f"kept, all others removed ({found.operator})"
+    chart = _along(comparison, found.insertions, found.insertion_band, how, "high")
+    return Figure(chart, "Grey band: where random orders were. A good method rises higher and sooner.")
+
+
+def _along(
+    comparison: Comparison, curves: Mapping[str, Points], band: Sequence[Band], how: str, better: str
+) -> BandCurves:
+    units = plural(unit_noun(comparison))
+    return BandCurves(
+        [BandCurve(method, points, band) for method, points in curves.items()],
+        f"share of {units} {how}, each method's best first",
+        "explained number",
+        f"The explained number as {units} are {how}, each method's best first",
+        better,
+    )

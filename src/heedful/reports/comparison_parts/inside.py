@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from heedful.comparisons.result import Comparison, ranked_unit
+from heedful.comparisons.result import Comparison, unit_noun
 from heedful.core.document import Bullets, Cell, Column, Node, Row, Section, Table
 from heedful.core.internals import ActiveFeatures, AttentionSummary, FeatureEffect
 from heedful.core.numbers import fixed_signed, span
+from heedful.core.phrases import plural
 from heedful.reports.columns import columns
 from heedful.reports.word_labels import numbered
 
@@ -22,7 +23,7 @@ def attention(comparison: Comparison) -> tuple[Node, ...]:
     summary = comparison.internals.attention
     if summary is None:
         return ()
-    unit = ranked_unit(comparison)
+    unit = unit_noun(comparison)
     labels = numbered([word.text for word in columns(comparison)[0].words])
     weights = np.array(summary.weights)  # (L, units)
     order = np.argsort(-weights.mean(0), kind="stable")[:MAX_WORDS]
@@ -35,7 +36,7 @@ def attention(comparison: Comparison) -> tuple[Node, ...]:
         cells = tuple(Cell(f"{100 * share:.0f} %") for share in summary.special)
         rows.append(Row((Cell("special tokens"), *cells), kind="gap last"))
     heads = (Column(unit), *(Column(f"layer {number}") for number in range(len(summary.weights))))
-    table = Table("Attention by word and layer", heads, tuple(rows), sortable=True)
+    table = Table(f"Attention by {unit} and layer", heads, tuple(rows), sortable=True)
     return (Section("Where the model looked", (table,), _attention_lead(comparison, summary), "attention"),)
 
 
@@ -51,7 +52,9 @@ def _attention_lead(comparison: Comparison, summary: AttentionSummary) -> str:
     )
     count = len(summary.weights[0])
     if count > MAX_WORDS:
-        lead += f" Shown are the {MAX_WORDS} {ranked_unit(comparison)}s of {count} with the most attention."
+        lead += (
+            f" Shown are the {MAX_WORDS} {plural(unit_noun(comparison))} of {count} with the most attention."
+        )
     return f"{lead} heedful attention shows every head."
 
 

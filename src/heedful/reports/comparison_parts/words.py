@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from heedful.comparisons.result import Comparison, ranked_unit
+from heedful.comparisons.result import Comparison, ranked_unit, unit_noun
 from heedful.core.document import (
     Bullets,
     Cell,
@@ -21,11 +21,13 @@ from heedful.core.document import (
     text_table,
 )
 from heedful.core.input import NEVER
-from heedful.core.phrases import listed
+from heedful.core.phrases import listed, plural
+from heedful.modalities.image import ImageInput
 from heedful.reports.columns import ScoreColumn, columns, written_columns, written_words
 from heedful.reports.comparison_summary import explained
 from heedful.reports.contradictions import contradictions
 from heedful.reports.input_share import CANNOT, by_count, shares, written_part
+from heedful.reports.picture_grid import by_method
 from heedful.reports.text_map import text_map
 from heedful.reports.word_labels import numbered
 from heedful.reports.word_table import TABLE_ROWS, score_cell, word_table
@@ -36,33 +38,40 @@ SHOWN_CONTRADICTIONS = 10
 
 def words(comparison: Comparison) -> tuple[Node, ...]:
     """One table: what was measured, what each method claims; then the text by every method at once."""
-    return nodes(
-        Section(
-            "Claimed and measured",
-            (word_table(comparison), how_to_read(comparison), *contradicted(comparison)),
-            words_lead(comparison),
-            "words",
-        ),
-        written(comparison),
-        side_by_side(comparison),
+    if isinstance(comparison.x, ImageInput):
+        return (by_method(comparison), _claims(comparison))
+    return nodes(_claims(comparison), written(comparison), side_by_side(comparison))
+
+
+def _claims(comparison: Comparison) -> Section:
+    return Section(
+        "Claimed and measured",
+        (word_table(comparison), how_to_read(comparison), *contradicted(comparison)),
+        words_lead(comparison),
+        "words",
     )
 
 
 def words_lead(comparison: Comparison) -> str:
-    unit = ranked_unit(comparison)
+    unit = unit_noun(comparison)
     lead = f"Explained: {explained(comparison)}. "
     if comparison.internals.removals:
         lead += f"Measured: how far it fell when this {unit} alone was removed; then what each method claims."
     else:
         lead += f"What each method claims about each {unit}."
-    count = len(comparison.x.units(unit))
-    return f"{lead} Shown are the {TABLE_ROWS} strongest of {count} {unit}s." if count > TABLE_ROWS else lead
+    count = len(comparison.x.units(ranked_unit(comparison)))
+    return (
+        f"{lead} Shown are the {TABLE_ROWS} strongest of {count} {plural(unit)}."
+        if count > TABLE_ROWS
+        else lead
+    )
 
 
 def how_to_read(comparison: Comparison) -> Fold:
     """What the numbers of the table are."""
-    unit, removals = ranked_unit(comparison), comparison.internals.removals
-    lines = [f"A claim is the sum of the scores of the tokens of the {unit}, in the method's own unit."]
+    unit, removals = unit_noun(comparison), comparison.internals.removals
+    atoms = f"the {comparison.x.atom}s of the {unit}"
+    lines = [f"A claim is the sum of the scores of {atoms}, in the method's own unit."]
     lines.append("Colours: each method is shown relative to its own strongest score.")
     if removals:
         lines.append(f"Removed by {listed([r.operator for r in removals])}; – was not run.")
@@ -74,18 +83,18 @@ def how_to_read(comparison: Comparison) -> Fold:
             "Where a method has no sign, sizes are compared."
         )
         if OWN in comparison:
-            lines.append(f"{OWN} itself removes single {unit}s, so a high τ of {OWN} is expected.")
+            lines.append(f"{OWN} itself removes single {plural(unit)}, so a high τ of {OWN} is expected.")
     return Fold("How to read this table", (Bullets(tuple(lines)),))
 
 
 def contradicted(comparison: Comparison) -> tuple[Node, ...]:
     """Words with claims whose measured effect has the other sign."""
-    found, unit = contradictions(comparison), ranked_unit(comparison)
+    found, unit = contradictions(comparison), unit_noun(comparison)
     if not found:
         return ()
     rows = [(each.word, each.methods, each.claimed, each.measured) for each in found[:SHOWN_CONTRADICTIONS]]
     table = text_table("Contradicted claims", (unit, "claimed by", "claimed", "measured"), rows)
-    count = f"{len(found)} {unit}{'s' * (len(found) > 1)}"
+    count = f"{len(found)} {plural(unit) if len(found) > 1 else unit}"
     more = f" The {len(rows)} strongest are shown." if len(found) > len(rows) else ""
     about = f"Shown are strong claims: a quarter or more of the method's strongest score.{more}"
     return (Fold(f"{count} with claims of the wrong sign", (Paragraph(about, "soft"), table)),)

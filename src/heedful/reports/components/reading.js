@@ -13,6 +13,18 @@ const reading = (root) => {
   for (const table of root.querySelectorAll("table.sortable")) sortable(table);
   for (const block of root.querySelectorAll(".code")) if (block.querySelector(".bar")) copyable(block);
   unfolded(root);
+  strength(root);
+};
+
+// How strong the colours over pictures are; without it they are drawn at full strength.
+const strength = (root) => {
+  const first = root.querySelector("svg.picture .heat");
+  if (!first) return;
+  const range = Object.assign(document.createElement("input"), { type: "range", min: 0, max: 100, value: 100 });
+  const label = Object.assign(document.createElement("label"), { className: "heat-strength" });
+  label.append("Colours over the picture", range);
+  range.addEventListener("input", () => root.style.setProperty("--heat", range.value / 100));
+  (first.closest(".choice, .maps") || first.closest("svg")).before(label);
 };
 
 // Browsers that do not know ::details-content print what is folded up only when it is open.

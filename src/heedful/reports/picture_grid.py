@@ -1,0 +1,74 @@
+"""The picture by every method, side by side: what was measured first, then each method with its standing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from heedful.comparisons.result import Comparison, ranked_unit, unit_noun
+from heedful.comparisons.single_text import no_better_than_controls, standings
+from heedful.core.defaults import CONTROL, CONTROLS
+from heedful.core.document import Group, Legend, Node, PictureMap, Section
+from heedful.core.internals import Removal
+from heedful.core.phrases import listed, plural
+from heedful.modalities.image import ImageInput, image_of
+from heedful.reports.columns import columns
+from heedful.reports.picture_map import picture_effects, picture_map, plain_picture
+from heedful.reports.tested_methods import ordered
+
+
+def by_method(comparison: Comparison) -> Section:
+    """One small map per method, on one scale, those that beat most random orders first."""
+    x, unit = image_of(comparison.x), ranked_unit(comparison)
+    cols = {col.method: col for col in columns(comparison)}
+    tiles = [_tile("the picture", "as the model sees it", plain_picture(x))]
+    if (measured := most_measured(comparison)) is not None:
+        tiles.append(_measured(measured, x, unit))
+    for method in ordered(comparison):
+        col = cols[method]
+        tiles.append(_tile(col.label, standing_text(comparison, method), picture_map(col, x, unit)))
+    lead = (
+        f"One colour scale for all: full colour is each method's own strongest {unit_noun(comparison)}, "
+        "because their numbers have different units. Beside them: what was measured."
+    )
+    signed = [cols[method].item.signed for method in cols]
+    legend = Legend(True, not all(signed), hatched=True)
+    return Section("The picture by every method", (legend, Group(tuple(tiles), "maps")), lead, "maps-part")
+
+
+def most_measured(comparison: Comparison) -> Removal | None:
+    """The removal that measured most units; of equals, that of the evidence."""
+    used = {e.operator for e in comparison.evidence}
+    known = [r for r in comparison.internals.removals if any(map(math.isfinite, r.leave_one_out))]
+    return max(known, key=lambda r: (_count(r), r.operator in used), default=None)
+
+
+def _count(measured: Removal) -> int:
+    return sum(map(math.isfinite, measured.leave_one_out))
+
+
+def _measured(measured: Removal, x: ImageInput, unit: str) -> Section:
+    noun, count, total = x.unit_noun(unit), _count(measured), len(measured.leave_one_out)
+    some = f", {count} of {total} {plural(noun)}" if count < total else ""
+    text = f"each {noun} really removed ({measured.operator}){some}"
+    return _tile("measured effect", text, picture_effects(measured, x, unit))
+
+
+def _tile(title: str, text: str, drawn: PictureMap) -> Section:
+    inside: tuple[Node, ...] = (replace(drawn, small=True),)
+    return Section(title, inside, text, "map", minor=True)
+
+
+def standing_text(comparison: Comparison, method: str) -> str:
+    """beat 139 of 139 random orders; no better than edges"""
+    one = next((each for each in standings(comparison.evidence) if each.method == method), None)
+    parts = []
+    if one is not None:
+        parts.append(f"beat {one.beat} of {one.draws} random orders")
+    elif method != CONTROL and comparison.evidence:
+        parts.append("not judged: fitted by the same removal")
+    if method in CONTROLS:
+        parts.append("does not look at the model")
+    if below := no_better_than_controls(comparison.evidence).get(method):
+        parts.append(f"no better than {listed(list(below))}")
+    return "; ".join(parts)
