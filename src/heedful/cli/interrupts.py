@@ -1,5 +1,5 @@
-"""Ctrl-C is not lost. Python drops an exception that is raised while an object is being removed (in `__del__`,
-in a callback of the garbage collector), a KeyboardInterrupt as well: the command would go on as if nobody had
+"""Ctrl-C is not lost. Python drops an exception that is raised while an object is removed (in `__del__`, in a
+callback of the garbage collector), a KeyboardInterrupt as well: the command would go on as if nobody had
 pressed a key. Here such an interrupt comes once more, a moment later.
 """
 
