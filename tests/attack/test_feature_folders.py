@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -76,25 +75,25 @@ FOLDERS: dict[str, tuple[Make, Callable[[Path], None]]] = {
 def attacked(kind: str, tmp_path: Path, count: int | None) -> tuple[int, list[str]]:
     """(how many were tried, what was told)."""
     make, use = FOLDERS[kind]
-    base, tried, told = make(tmp_path), 0, []
-    for path in sorted(base.rglob("*.json")):
-        for name, data in mutations(json.loads(path.read_text()), count):
-            folder = tmp_path / "changed"
-            shutil.copytree(base, folder)
-            (folder / path.relative_to(base)).write_text(json.dumps(data))
+    folder, tried, told = make(tmp_path), 0, []
+    sound = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    for path, content in sound.items():
+        if path.suffix == ".json":
+            changes = [
+                (name, json.dumps(data).encode()) for name, data in mutations(json.loads(content), count)
+            ]
+        elif path.suffix == ".safetensors":
+            changes = [(str(n), one) for n, one in enumerate(byte_mutations(content, count or 300, 5))]
+        else:
+            continue
+        for name, changed in changes:
+            path.write_bytes(changed)
             if path.name == "result.json":
                 agree(folder)  # as a forger would
             told += outcome(f"{path.name} {name}", use, folder)
-            tried += 1
-            shutil.rmtree(folder)
-    for path in sorted(base.rglob("*.safetensors")):
-        for number, content in enumerate(byte_mutations(path.read_bytes(), count or 300, 5)):
-            folder = tmp_path / "changed"
-            shutil.copytree(base, folder)
-            (folder / path.relative_to(base)).write_bytes(content)
-            told += outcome(f"{path.name} {number}", use, folder)
-            tried += 1
-            shutil.rmtree(folder)
+            for each in {path, folder / "manifest.json"} & sound.keys():
+                each.write_bytes(sound[each])
+        tried += len(changes)
     return tried, told
 
 
