@@ -118,8 +118,9 @@ def test_a_report_is_written_inside_its_folder(tmp_path: Path) -> None:
 # --- Ctrl-C --------------------------------------------------------------------------------------------
 
 REMOVED = """
-import sys, time
+import signal, time
 from heedful.cli.interrupts import keep_interrupts
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may ignore it
 {keep}
 class Slow:
     def __del__(self):
