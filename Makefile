@@ -118,6 +118,8 @@ zoo: .venv/.dev  ## train the embedded models again (hours on two cores)
 	@$(BIN)/python zoo/train_sentiment.py
 	@$(BIN)/python zoo/train_lm.py
 	@$(BIN)/python zoo/train_sae.py
+	@$(BIN)/python zoo/train_digits_vit.py
+	@$(BIN)/python zoo/train_tiny_clip.py
 
 clean:  ## remove what the targets made, .venv included
 	@rm -rf .venv $(OUT) dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

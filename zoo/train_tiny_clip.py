@@ -21,7 +21,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import CLIPConfig, CLIPImageProcessorPil, CLIPModel, PreTrainedTokenizerFast
 
 import export
@@ -37,14 +37,12 @@ from heedful.labs.data.shape_scenes import (
     holds,
     shape_scene,
 )
-from muon import Muon
+from picture_batches import HALF, PATCH, hide_patches, optimizers, pixel_values, set_rates, update, waves
 
 PAD, UNK, BOS, EOS, MASK = range(5)
 SPECIAL = ("<pad>", "<unk>", "<|startoftext|>", "<|endoftext|>", "<mask>")
 WORDS = ("a", "an", "and", "thing", "left", "right", "of", "above", "below")
 POSITIONS = 16  # of a caption with both ends; the longest has 11
-PATCH = 6
-MEAN = STD = (0.5, 0.5, 0.5)
 SINGLE = 0.4  # share of scenes with one thing
 
 
@@ -82,7 +80,12 @@ def build(widths: tuple[int, int], layers: tuple[int, int], vocabulary: int) -> 
     ends = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS}
     text = tower(widths[1], layers[1]) | {"vocab_size": vocabulary, "max_position_embeddings": POSITIONS}
     vision = tower(widths[0], layers[0]) | {"image_size": SIZE, "patch_size": PATCH}
-    return CLIPModel(CLIPConfig(text_config=text | ends, vision_config=vision, projection_dim=widths[1]))
+    config = CLIPConfig(text_config=text | ends, vision_config=vision, projection_dim=widths[1])
+    model = CLIPModel(config)
+    with torch.no_grad():
+        places = model.vision_model.embeddings.position_embedding.weight
+        places[1:] = 0.3 * waves(SIZE // PATCH, widths[0])
+    return model
 
 
 # --- captions ----------------------------------------------------------------------------------------------
@@ -153,22 +156,6 @@ def hide(said: Wording, rng: np.random.Generator) -> tuple[str, Wording]:
 # --- training ----------------------------------------------------------------------------------------------
 
 
-def pixel_values(pictures: list[Any]) -> Tensor:
-    """(B, 3, H, W) as the stored processor makes them of pictures of the right size."""
-    batch = torch.from_numpy(np.stack(pictures)).permute(0, 3, 1, 2).float() / 255
-    return (batch - 0.5) / 0.5
-
-
-def hide_patches(pixels: Tensor, generator: torch.Generator) -> Tensor:
-    """On a fifth of the pictures, a share of the patches takes the mean colour of the picture."""
-    n, side = len(pixels), SIZE // PATCH
-    rate = 0.6 * torch.rand(n, 1, 1, 1, generator=generator)
-    rate = rate * (torch.rand(n, 1, 1, 1, generator=generator) < 0.2)
-    gone = torch.rand(n, 1, side, side, generator=generator) < rate
-    gone = gone.repeat_interleave(PATCH, 2).repeat_interleave(PATCH, 3)
-    return torch.where(gone, pixels.mean((2, 3), keepdim=True), pixels)
-
-
 def draw_batch(n: int, rng: np.random.Generator) -> tuple[list[Scene], list[str], Tensor]:
     """Scenes, 2n captions (right ones, then hard negatives), and which captions are true (n, 2n)."""
     scenes, truths = zip(
@@ -196,46 +183,54 @@ def scores(model: CLIPModel, tokenizer: Any, pixels: Tensor, captions: list[str]
     return model(pixel_values=pixels, **words).logits_per_image
 
 
-def optimizers(model: CLIPModel, args: argparse.Namespace) -> list[torch.optim.Optimizer]:
-    hidden = [p for name, p in model.named_parameters() if p.ndim == 2 and "encoder.layers" in name]
-    chosen = {id(p) for p in hidden}
-    rest = [p for p in model.parameters() if id(p) not in chosen]
-    adam = torch.optim.AdamW(rest, lr=args.lr, betas=(0.9, 0.98), weight_decay=0.0, fused=True)
-    return [Muon(hidden, lr=args.muon, weight_decay=args.decay), adam]
+def teach_things(model: CLIPModel, args: argparse.Namespace) -> None:
+    """Before the captions, the vision tower learns to name the thing and the colour of scenes with one thing.
+
+    Without it, colours are learnt at once and shapes not in the whole of the time. The two heads are dropped.
+    """
+    torch.manual_seed(args.seed)
+    heads = nn.Linear(model.config.vision_config.hidden_size, len(THINGS) + len(COLOURS))
+    both = nn.ModuleDict({"vision": model.vision_model, "heads": heads})
+    generator = torch.Generator().manual_seed(args.seed)
+    chosen = optimizers(both, "encoder.layers", lr=args.lr, muon=args.muon, decay=args.decay)
+    set_rates(chosen, 1.0)
+    file = args.work / "things.pt"
+    losses: list[float] = []
+    for step in range(resume.load(file, both, chosen, generator), args.things):
+        rng = np.random.default_rng([args.seed, 1, step])
+        set_rates(chosen, min(1.0, (step + 1) / 100, (args.things - step) / (0.3 * args.things)))
+        drawn = [shape_scene(rng, "train", 1) for _ in range(args.batch)]
+        pixels = hide_patches(pixel_values([scene.picture for scene, _ in drawn]), generator)
+        logits = heads(model.vision_model(pixel_values=pixels).pooler_output)
+        things = torch.tensor([THINGS.index(there.things[0].shape) for _, there in drawn])
+        colours = torch.tensor([list(COLOURS).index(there.things[0].colour) for _, there in drawn])
+        first, second = logits[:, : len(THINGS)], logits[:, len(THINGS) :]
+        losses.append(update(both, chosen, F.cross_entropy(first, things) + F.cross_entropy(second, colours)))
+        if (step + 1) % 50 == 0:
+            right = (first.argmax(1) == things).float().mean()
+            print(f"things {step + 1} loss {np.mean(losses[-50:]):.4f} last right {right:.2f}", flush=True)
+            resume.save(file, step + 1, both, chosen, generator)
 
 
 def train(model: CLIPModel, tokenizer: Any, args: argparse.Namespace) -> None:
     """Batches are drawn anew from seed and step, so a run that was stopped goes on with the same ones."""
     generator = torch.Generator().manual_seed(args.seed)
-    both = optimizers(model, args)
-    rates = [group["lr"] for o in both for group in o.param_groups]
+    both = optimizers(model, "encoder.layers", lr=args.lr, muon=args.muon, decay=args.decay)
+    set_rates(both, 1.0)
     file = args.work / "checkpoint.pt"
-    first = resume.load(file, model, both, generator)
     losses: list[float] = []
-    started = time.process_time()
-    for step in range(first, args.steps):
-        rng = np.random.default_rng([args.seed, step])
-        share = min(1.0, (step + 1) / 200, (args.steps - step) / (0.6 * args.steps))
-        for group, rate in zip((g for o in both for g in o.param_groups), rates, strict=True):
-            group["lr"] = rate * share
+    for step in range(resume.load(file, model, both, generator), args.steps):
+        rng = np.random.default_rng([args.seed, 2, step])
+        set_rates(both, min(1.0, (step + 1) / 100, (args.steps - step) / (0.7 * args.steps)))
         scenes, captions, true = draw_batch(args.batch, rng)
         pixels = hide_patches(pixel_values([s.picture for s in scenes]), generator)
-        loss = contrastive(scores(model, tokenizer, pixels, captions), true)
-        for o in both:
-            o.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        for o in both:
-            o.step()
+        losses.append(update(model, both, contrastive(scores(model, tokenizer, pixels, captions), true)))
         with torch.no_grad():
             model.logit_scale.clamp_(max=np.log(100.0))
-        losses.append(loss.item())
         if (step + 1) % 50 == 0:
-            speed = 50 * args.batch / (time.process_time() - started)
-            started = time.process_time()
-            print(f"step {step + 1} loss {np.mean(losses[-50:]):.4f} {speed:.0f} pairs/s", flush=True)
-        if (step + 1) % 250 == 0:
+            print(f"step {step + 1} loss {np.mean(losses[-50:]):.4f}", flush=True)
             resume.save(file, step + 1, model, both, generator)
+        if (step + 1) % 200 == 0:
             print(f"step {step + 1} {json.dumps(evaluate(model, tokenizer, 200, seed=99))}", flush=True)
 
 
@@ -300,7 +295,8 @@ def measure(folder: Path, args: argparse.Namespace, seconds: float) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--steps", type=int, default=1_800)
+    parser.add_argument("--steps", type=int, default=1_000, help="with captions")
+    parser.add_argument("--things", type=int, default=700, help="steps before, on names of things")
     parser.add_argument("--batch", type=int, default=96)
     parser.add_argument("--widths", type=int, nargs=2, default=(96, 128), help="of vision and of text")
     parser.add_argument("--layers", type=int, nargs=2, default=(4, 3), help="of vision and of text")
@@ -318,12 +314,14 @@ def main() -> None:
     tokenizer = make_tokenizer()
     model = build(args.widths, args.layers, len(tokenizer))
     print(f"{model.num_parameters()} parameters", flush=True)
+    if not (args.work / "checkpoint.pt").exists():
+        teach_things(model, args)
     train(model, tokenizer, args)
     export.save_transformers(model.eval(), args.out)
     tokenizer.save_pretrained(args.out)
     side = {"height": SIZE, "width": SIZE}
     CLIPImageProcessorPil(
-        size=side, do_center_crop=False, image_mean=list(MEAN), image_std=list(STD), resample=2
+        size=side, do_center_crop=False, image_mean=HALF, image_std=HALF, resample=2
     ).save_pretrained(args.out)
     measure(args.out, args, time.process_time() - start)
 

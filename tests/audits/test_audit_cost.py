@@ -9,11 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import heedful
-from heedful.audits.api import PROBES
 from heedful.audits.settings import AuditSettings
 from heedful.core.defaults import FULL_METRICS
 from heedful.engine.session import Session
 from heedful.metrics.score import ScoreInputs, score_explanations
+from heedful.modalities.kinds import KINDS
+
+PROBES = tuple(KINDS["text"].probes().values())
 
 TEXTS = ["the cat sat on the mat", "a dog ran to the low house"]
 DRAWS = 4

@@ -134,7 +134,8 @@ def test_an_unexpected_refusal_fails(bag: Any, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_no_embedded_model_is_left_out() -> None:
-    embedded = {f"zoo:{entry.name}" for entry in catalog.EMBEDDED}
+    pictures = {"image-classifier", "dual-encoder"}  # their inputs are no texts
+    embedded = {f"zoo:{entry.name}" for entry in catalog.EMBEDDED if entry.kind not in pictures}
     assert {kind for kind in (*QUICK, *REST) if kind.startswith("zoo:")} == embedded
 
 

@@ -111,7 +111,7 @@ def test_support_says_what_is_missing(shared: Any) -> None:
     assert table["occlusion"].ok
     assert table["random"].ok
     assert table["grad-l2"].why == (
-        "it needs gradients with respect to the token embeddings, which this model does not offer"
+        "it needs gradients with respect to its input, which this model does not offer"
     )
     assert "attention weights" in table["attention-avg"].why
     with pytest.raises(

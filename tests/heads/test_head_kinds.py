@@ -212,7 +212,8 @@ def test_of_equal_scores_a_column_comes_before_a_place() -> None:
         (found,) = k.kinds(maps_of(np.tile(row, (3, 1)), edge=edge))
         assert found.scores[kind] == pytest.approx(found.scores[equal])
         assert found.kind == kind
-    assert set(k.TIES) == set(k.RULES)
+    assert set(k.TIES) == {*k.RULES, *k.PATCH_RULES}
+    assert len(set(k.TIES)) == len(k.TIES)
     assert k.kind_of({"previous": 0.7 + 1e-12, "first": 0.7}) == "first"  # rounding decides nothing
     assert k.kind_of({"previous": 0.71, "first": 0.7}) == "previous"
 

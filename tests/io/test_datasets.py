@@ -14,7 +14,6 @@ import pytest
 
 from heedful import HeedfulError
 from heedful.audits.api import shards
-from heedful.audits.shard import _unfit
 from heedful.io.datasets import (
     Columns,
     DataRow,
@@ -25,6 +24,9 @@ from heedful.io.datasets import (
     sources,
 )
 from heedful.io.datasets import rows as row_module
+from heedful.modalities.kinds import KINDS as INPUT_KINDS
+
+unfit = INPUT_KINDS["text"].unfit
 
 EVERY = Columns("text", "label", "why")
 
@@ -50,11 +52,14 @@ def test_bad_rows_of_csv_have_their_numbers(tmp_path: Path) -> None:
     path.write_bytes(b"text,label\ngood,1\nunquoted, comma,1\nshort\n\nno \xff utf,0\nlast,1\n")
     found = rows(path)
     assert [row.number for row in found] == list(range(6))
-    assert [row.text for row in found if not row.broken and not _unfit(row.text)] == ["good", "last"]
+    assert [row.text for row in found if not row.broken and not unfit(row.text)] == [
+        "good",
+        "last",
+    ]
     assert "3 fields, but the header has 2" in found[1].broken
     assert "line 4: 1 fields" in found[2].broken
     assert "line is empty" in found[3].broken
-    assert _unfit(found[4].text) == "the text is not valid UTF-8"
+    assert unfit(found[4].text) == "the text is not valid UTF-8"
 
 
 def test_a_quote_that_is_never_closed_is_one_error(tmp_path: Path) -> None:
@@ -171,7 +176,7 @@ def test_bad_rows_of_jsonl_have_their_numbers(tmp_path: Path) -> None:
     path.write_bytes(b"\n".join([*lines, b'{"text": "last"}']))
     found = rows(path)
     assert [row.number for row in found] == list(range(8))
-    why = [row.broken or _unfit(row.text) for row in found]
+    why = [row.broken or unfit(row.text) for row in found]
     assert why[0] == why[7] == ""
     parts = ["not JSON", "not a JSON object", "not UTF-8", "empty", "no text (null)", "not text, but int"]
     assert all(part in told for part, told in zip(parts, why[1:7], strict=True)), why
@@ -191,11 +196,11 @@ def test_parquet_with_nulls_numbers_and_bad_bytes(tmp_path: Path) -> None:
     bad = pa.array([b"good", b"\xff", None, b"last"], pa.binary()).view(pa.string())
     pq.write_table(pa.table({"text": bad, "label": [1, 0, None, 1], "why": [[[0, 2]], None, None, []]}), path)
     found = rows(path, EVERY)
-    assert [row.text for row in found if not _unfit(row.text)] == ["good", "last"]
+    assert [row.text for row in found if not unfit(row.text)] == ["good", "last"]
     assert found[0] == DataRow(0, "good", 1, [[0, 2]])
-    assert _unfit(found[1].text) == "the text is not valid UTF-8"
+    assert unfit(found[1].text) == "the text is not valid UTF-8"
     pq.write_table(pa.table({"text": [1.5, 2.5]}), path)
-    assert "not text, but float" in _unfit(rows(path)[0].text)
+    assert "not text, but float" in unfit(rows(path)[0].text)
 
 
 def test_parquet_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

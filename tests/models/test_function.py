@@ -115,7 +115,7 @@ def test_operators_masks_and_traces_are_refused() -> None:
         model.values(x, target, np.ones((1, 2), dtype=bool), "pad")
     with pytest.raises(HeedfulError, match=r"shape \(1, 3\)"):
         model.values(x, target, np.ones((1, 3), dtype=bool))
-    with pytest.raises(HeedfulError, match="that needs gradients with respect to the token embeddings"):
+    with pytest.raises(HeedfulError, match="that needs gradients with respect to its input"):
         model.trace(x, target)
 
 

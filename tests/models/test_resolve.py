@@ -16,17 +16,19 @@ import pytest
 from heedful.core.errors import HeedfulError
 from heedful.models.zoo import cache, catalog, convert, resolve
 
+KINDS = {"classifier", "encoder", "causal-lm", "encoder-decoder", "image-classifier", "dual-encoder"}
 SRC = Path(resolve.__file__).parents[3]
 
 
 def test_entries_are_complete_and_pinned() -> None:
     entries = resolve.entries()
     names = [entry.name for entry in entries]
-    assert names == ["one-layer", "sentiment", "lm", "minilm", "prompt-injection", "smollm2", "titler"]
+    embedded = ["one-layer", "sentiment", "lm", "digits-vit"]
+    assert names == [*embedded, "minilm", "prompt-injection", "smollm2", "titler", "mobilenet"]
     for entry in entries:
         assert entry.description
         assert entry.licence
-        assert entry.kind in {"classifier", "encoder", "causal-lm", "encoder-decoder"}
+        assert entry.kind in KINDS
         if not entry.embedded:
             assert re.fullmatch("[0-9a-f]{64}", entry.sha256)
             assert entry.members

@@ -115,6 +115,18 @@ def atlas() -> Any:
     return chart(EVIL, split=False, model=model, notes=(EVIL,))
 
 
+def picture() -> Any:
+    from tests.reports import every_picture
+
+    return every_picture.explanation(EVIL)
+
+
+def picture_atlas() -> Any:
+    from tests.reports import every_picture
+
+    return every_picture.atlas(EVIL)
+
+
 def features() -> Any:
     from heedful.features.interpretation.results import Explanation, Interpretation, Scores
     from heedful.features.interpretation.scores import AgreementScore
@@ -235,6 +247,8 @@ def pages() -> dict[str, Callable[[], str]]:
         "audit": lambda: audit().page(),
         "trial": lambda: trial().page(),
         "atlas": lambda: atlas().page(),
+        "picture": lambda: picture().page(),
+        "picture_atlas": lambda: picture_atlas().page(),
         "features": lambda: features().page(),
         "sweep": lambda: sweep().page(),
         "sides": lambda: sides().page(),

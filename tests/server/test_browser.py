@@ -550,7 +550,7 @@ def test_by_keyboard_alone(visit: Callable[..., Visit]) -> None:
     page = visit()
     press = page.tab.keyboard.press
     press("Tab")
-    assert page.focus() == "Skip to the text"
+    assert page.focus() == "Skip to the input"
     press("Enter")
     page.tab.keyboard.type(TEXT)
     page.see("#methods .method")

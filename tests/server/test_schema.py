@@ -16,7 +16,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from heedful.server.routes import explain, generate, jobs
+from heedful.server.routes import explain, generate, jobs, pictures
+from heedful.server.security import PICTURES
 
 CHECKS = [
     not_a_server_error,
@@ -25,11 +26,11 @@ CHECKS = [
     response_schema_conformance,
 ]
 TEXTS = ["not bad", "", " ", "a", "</script><b>", "שלום 👩‍👩‍👧 很好", "x " * 2000, "the cat sat " * 16]
-WAYS = [*explain.router.routes, *jobs.router.routes, *generate.router.routes]
+WAYS = [*explain.router.routes, *jobs.router.routes, *generate.router.routes, *pictures.router.routes]
 PLACES = sorted((route.path, method.lower()) for route in WAYS for method in route.methods)
 ROUTES = [(path, method, GenerationMode.POSITIVE) for path, method in PLACES]
-# of a route that takes nothing, nothing can be wrong
-ROUTES += [(p, m, GenerationMode.NEGATIVE) for p, m in PLACES if m == "post" or "{" in p]
+# of a route that takes nothing, or any bytes, nothing can be wrong
+ROUTES += [(p, m, GenerationMode.NEGATIVE) for p, m in PLACES if (m == "post" and p != PICTURES) or "{" in p]
 # the server's threads draw random numbers in this process, which Hypothesis takes for its strategies' doing
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
 

@@ -20,12 +20,14 @@ from heedful.core import registry
 from heedful.core.defaults import ENGINES
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable, Model
+from heedful.core.phrases import plural
 from heedful.core.progress import Report, Step
 from heedful.engine import ray
 from heedful.io.datasets import Columns, DataRow, Source, in_random_order, open_source
+from heedful.modalities.kinds import KINDS, noun_of
 from heedful.modalities.swap_words import words_of
 
-PROBES = ("a", "This is good, and I like it.", "That was bad, not what we want!", "Ignore this: 1 2 3")
+PROBED_ROWS = 4  # of a source, by which a model without weights is known again
 
 
 def audit(
@@ -40,7 +42,7 @@ def audit(
     *,
     full: bool = False,
     operators: Sequence[str] | str | None = None,
-    unit: str = "word",
+    unit: str = "",
     seed: int = 0,
     draws: int = 20,
     long: str = "skip",
@@ -55,18 +57,20 @@ def audit(
     command: str | None = None,
     progress: Report | None = None,
 ) -> Audit:
-    """Compare explanation methods on many texts, and recommend one.
+    """Compare explanation methods on many texts or pictures, and recommend one.
 
-    Every method explains every text. Then words are removed in the order of each explanation, and the change
-    of the output is compared with that of random orders. If the run is interrupted, the same call with the
-    same `out` resumes it. `Audit.load(out)` opens a finished run.
+    Every method explains every input. Then words, or parts of pictures, are removed in the order of each
+    explanation, and the change of the output is compared with that of random orders. If the run is
+    interrupted, the same call with the same `out` resumes it. `Audit.load(out)` opens a finished run.
 
     Parameters
     ----------
     model
         The result of `heedful.load`, or anything that `heedful.load` accepts.
     texts
-        A CSV, JSONL or Parquet file, or any iterable of texts.
+        A CSV, JSONL or Parquet file, or any iterable of texts. For a model of pictures: a folder of pictures,
+        such a file with a column of paths, or an iterable of pictures or of mappings such as
+        `{"picture": "cat.png", "label": "cat", "mask": "cat-mask.png"}`.
     labels
         The true labels. If given, the accuracy of the model is reported.
     methods
@@ -88,7 +92,8 @@ def audit(
         How words are removed to judge the methods. If `None`, two operators that no method used to compute
         its scores. If "all", each operator judges the scores that were computed with the other operators.
     unit
-        What is removed and scored as one piece: "word", "token" or "sentence".
+        What is removed and scored as one piece: "word", "token" or "sentence"; of pictures "patch"
+        or "grid:8". If empty, words, or about 8 × 8 cells per picture.
     seed
         Random seed.
     draws
@@ -103,7 +108,8 @@ def audit(
     until_decided
         Check the verdict after every text, and stop when it is settled.
     columns
-        Column names of the file: `heedful.io.datasets.Columns(text="text", label=None, rationale=None)`.
+        Column names of the file: `heedful.io.datasets.Columns(text="text", label=None, rationale=None)`, or
+        `Columns(path="path", label=None, mask=None, boxes=None)` for pictures.
     limit
         Use at most this many rows of the file, chosen at random. If `None`, all rows are used.
     shard
@@ -136,10 +142,14 @@ def audit(
     """
     from heedful.models.load import load as load_model
 
-    source = open_source(texts, labels, rationales, columns, limit)
-    _check_engine(engine, source, until_decided)
     external = None if scores is None else from_file(Path(scores))
+    if engine not in ENGINES:
+        raise HeedfulError(f"there is no engine {engine!r}", fix=f"Use one of: {', '.join(ENGINES)}")
     loaded = load_model(model)
+    source = open_source(
+        texts, labels, rationales, columns, limit, modality=loaded.modality, known=loaded.labels
+    )
+    _check_engine(engine, source, until_decided)
     if external is not None and operators is None:
         operators = external.judges(loaded)
     common = {"unit": unit, "seed": seed, "draws": draws, "long": long, "until_decided": until_decided}
@@ -153,8 +163,6 @@ def audit(
 
 
 def _check_engine(engine: str, source: Source, until_decided: bool) -> None:
-    if engine not in ENGINES:
-        raise HeedfulError(f"there is no engine {engine!r}", fix=f"Use one of: {', '.join(ENGINES)}")
     if until_decided and engine != "local":
         raise HeedfulError(
             "until_decided looks after every text, one by one",
@@ -205,7 +213,8 @@ def _run_in(run: AuditRun, work: AuditWork, execution: Execution, progress: Repo
     words = words_of([row.text for row in first if isinstance(row.text, str)], seed=work.settings.seed)
     settings = replace(work.settings, swap=words if first else ())
     with run.opened(_made(work, settings), work.model.name):
-        row_counter = _RowCounter(progress, work.source.count())
+        noun = plural(noun_of(work.model.modality))
+        row_counter = _RowCounter(progress, work.source.count(), noun)
         row_counter.more(0)  # every setting is checked now, and the work begins
         # scores from elsewhere are looked up as texts come: a function that makes them may be slow
         whole = chain(first, rows) if work.external is None else map(work.external.attach, chain(first, rows))
@@ -234,6 +243,13 @@ def _swaps(settings: AuditSettings) -> bool:
 
 def _check_rationales(settings: AuditSettings, source: Source) -> None:
     """Metrics that ask what people marked have nothing to say without it."""
+    blind = [name for name in settings.metrics if registry.get_metric(name).masks]
+    if blind and not source.masked:
+        raise HeedfulError(
+            f"{', '.join(blind)} cannot be measured",
+            "where the thing is that must be found is not given",
+            "Name the column of masks or boxes (--mask-column, --boxes-column)",
+        )
     asking = [name for name in settings.metrics if registry.get_metric(name).rationales]
     if asking and not source.marked:
         raise HeedfulError(
@@ -268,11 +284,10 @@ def _made(work: AuditWork, settings: AuditSettings) -> dict[str, Any]:
 
 def _probed(model: Model, source: Source) -> dict[str, Any]:
     """Outputs on fixed texts, and on the first of the source where it can be read twice."""
-    texts: dict[str, Any] = {repr(text): text for text in PROBES}
+    texts: dict[str, Any] = dict(KINDS[model.modality].probes())
     if source.again:
-        texts |= {
-            f"row {row.number}": row.text for row in islice(source.rows(), len(PROBES)) if not row.broken
-        }
+        rows = islice(source.rows(), PROBED_ROWS)
+        texts |= {f"row {row.number}": row.text for row in rows if not row.broken}
     return {f"output on {name}": _output(model, text) for name, text in texts.items()}
 
 
@@ -313,15 +328,15 @@ def _todo(
 class _RowCounter:
     """Counts rows for the one who watches."""
 
-    def __init__(self, progress: Report | None, total: int | None) -> None:
-        self.progress, self.total = progress, total
+    def __init__(self, progress: Report | None, total: int | None, noun: str) -> None:
+        self.progress, self.total, self.noun = progress, total, noun
         self.done, self.known, self.shards = 0, 0, 0
 
     def more(self, rows: int) -> None:
         self.done += rows
         if self.progress is not None:
             total = self.total or 0
-            self.progress(Step("auditing texts", done=self.done, total=total, resumed=self.known))
+            self.progress(Step(f"auditing {self.noun}", done=self.done, total=total, resumed=self.known))
 
     def before(self, rows: int) -> None:
         """Done by an earlier run."""

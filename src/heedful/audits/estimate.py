@@ -22,13 +22,15 @@ from heedful.core.defaults import MIN_COMPARED_TEXTS, MIN_TEXTS
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable, Model
 from heedful.core.numbers import duration
+from heedful.core.phrases import InputWords, counted
 from heedful.core.result import NotebookRepr
 from heedful.engine.processes import core_count
 from heedful.io.datasets import DataRow, in_random_order, open_source
 from heedful.io.json_codec import to_jsonable
 from heedful.metrics.score import SHORTLIST, goals_of
 from heedful.metrics.verdict import visible_gap, visible_share
-from heedful.metrics.verdict_sentences import power
+from heedful.metrics.verdict_sentences import TEXT, power
+from heedful.modalities.kinds import KINDS, words_for
 
 PLANNED_TEXTS = 8  # texts that are planned
 Cost = tuple[float, float, float]  # model inputs at most, model inputs to expect, seconds
@@ -51,6 +53,7 @@ class AuditEstimate(NotebookRepr):
     operators: tuple[str, ...]
     fits: tuple[str, ...]
     until_decided: bool = False
+    words: InputWords = TEXT
 
     def __str__(self) -> str:
         count = len(self.methods)
@@ -58,41 +61,46 @@ class AuditEstimate(NotebookRepr):
             "each fits in turn" if len(self.fits) > 1 else f"fitted by {self.fits[0]}" if self.fits else ""
         )
         lines = [
-            f"{_counted(count, 'method')}, judged by {', '.join(self.operators)}"
+            f"{counted(count, 'method')}, judged by {', '.join(self.operators)}"
             + (f" ({fitted})." if fitted else "."),
-            f"Up to about {self.rows_per_text:,} model inputs per text, {duration(self.seconds_per_text)}.",
+            f"Up to about {self.rows_per_text:,} model inputs per {self.words.noun}, "
+            f"{duration(self.seconds_per_text)}.",
         ]
         if self.texts is None:
-            return "\n".join([*lines, "The number of texts is not known before they are read."])
+            return "\n".join([*lines, f"The number of {self.words.many} is not known before they are read."])
         rows, time = self.texts * self.rows_per_text, duration(self.texts * self.seconds_per_text)
-        lines.append(f"{self.texts:,} texts: up to about {rows:,} model inputs, {time}.")
+        lines.append(f"{self.words.counted(self.texts)}: up to about {rows:,} model inputs, {time}.")
         if self.until_decided:
-            lines.append("It stops as soon as the verdict is settled: after 20 texts at the earliest.")
+            lines.append(
+                f"It stops as soon as the verdict is settled: after 20 {self.words.many} at the earliest."
+            )
         return "\n".join([*lines, self.shows])
 
     @property
     def line(self) -> str:
         """What is printed before an audit starts."""
         texts = 1 if self.texts is None else self.texts
-        counts = [_counted(len(self.methods), "method"), _counted(len(self.metrics), "metric")]
-        counts += [] if self.texts is None else [_counted(texts, "text")]
+        counts = [counted(len(self.methods), "method"), counted(len(self.metrics), "metric")]
+        counts += [] if self.texts is None else [self.words.counted(texts)]
         rows, time = texts * self.likely_rows_per_text, duration(texts * self.seconds_per_text)
-        per = " per text" if self.texts is None else ""
+        per = f" per {self.words.noun}" if self.texts is None else ""
         return f"{' × '.join(counts)}: about {rows:,} model inputs{per}, {time}"
 
     @property
     def shows(self) -> str:
         """What so many texts would show."""
         if not self.texts or self.texts < MIN_TEXTS:
-            return f"That is too few for a verdict: at least {MIN_TEXTS} texts are needed."
+            return f"That is too few for a verdict: at least {self.words.counted(MIN_TEXTS)} are needed."
         count = len(self.methods)
-        typical = power(self.texts, visible_share(self.texts, count), visible_gap(self.texts, count))
+        typical = power(
+            self.texts, visible_share(self.texts, count), visible_gap(self.texts, count), self.words
+        )
         few = (
             ""
             if self.texts >= MIN_COMPARED_TEXTS
-            else f" To compare methods, {MIN_COMPARED_TEXTS} texts are needed."
+            else f" To compare methods, {self.words.counted(MIN_COMPARED_TEXTS)} are needed."
         )
-        return f"{typical} (Typical texts; the audit says what yours show.){few}"
+        return f"{typical} (Typical {self.words.many}; the audit says what yours show.){few}"
 
     def to_dict(self) -> dict[str, Any]:
         count = len(self.methods)
@@ -107,29 +115,29 @@ class AuditEstimate(NotebookRepr):
         return dict(to_jsonable({**vars(self), **shows, "said": str(self)}))
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'s' * (count != 1)}"
-
-
 def estimate_audit(model: Loadable, texts: Any, **options: Any) -> AuditEstimate:
     """Takes the arguments of heedful.audit that its cost depends on."""
     from heedful.models.load import load
 
-    source = open_source(texts, None, None, options.pop("columns", None), options.pop("limit", None))
+    columns, limit = options.pop("columns", None), options.pop("limit", None)
     scores = options.pop("scores", None)
     workers = min(options.pop("workers", None) or 1, core_count())
     external = from_file(scores) if scores else None
     loaded = load(model)
+    source = open_source(texts, None, None, columns, limit, modality=loaded.modality, known=loaded.labels)
+    kind = KINDS[loaded.modality]
     operators = options.pop("operators") or (external.judges(loaded) if external else None)
     given = external.methods if external else ()
     methods, metrics = options.pop("methods"), options.pop("metrics")
     settings = resolve_settings(loaded, methods, metrics, operators, given=given, **options)
     rows = in_random_order(source, settings.seed)
-    usable = (row for row in rows if isinstance(row.text, str) and row.text.strip() and not row.broken)
+    usable = (row for row in rows if not row.broken and not kind.unfit(row.text))
     costs = (_cost(loaded, row, settings) for row in islice(usable, PLANNED_TEXTS))
     tried = [cost for cost in costs if cost is not None]
     if not tried:
-        raise NothingToAuditError("there is no text to audit", fix="Check the column: --text-column NAME")
+        raise NothingToAuditError(
+            f"there is no {kind.noun} to audit", fix="Check the column: --text-column or --path-column NAME"
+        )
     most, likely, seconds = np.mean(tried, axis=0)
     return AuditEstimate(
         texts=source.count(),
@@ -141,6 +149,7 @@ def estimate_audit(model: Loadable, texts: Any, **options: Any) -> AuditEstimate
         operators=settings.operators,
         fits=settings.fits if settings.methods else (),
         until_decided=settings.until_decided,
+        words=words_for(loaded.modality, settings.unit),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from heedful.audits.score_alignment import align_scores
+from heedful.audits.score_alignment import align_map, align_scores
 from heedful.audits.score_formats import Given
 from heedful.audits.scores_file import read_scores_file
 from heedful.audits.settings import AuditSettings
@@ -44,7 +44,8 @@ class ExternalScores:
         return None if not used & set(model.operators) else free or list(model.operators)
 
     def attach(self, row: DataRow) -> DataRow:
-        if row.broken or row.copy_of is not None or not isinstance(row.text, str):
+        readable = isinstance(row.text, str) or row.digest
+        if row.broken or row.copy_of is not None or not readable:
             return row
         try:
             result = self.of(row.number, row.text)
@@ -174,6 +175,8 @@ def _attribution(
 
 def _target_scores(given: Given, x: Input, target: Target, unit: str, labels: Sequence[str]) -> Floats:
     """Of scores with a column per output, that of the target."""
+    if x.map_shape is not None:
+        return align_map(given, x, unit)
     if given.outputs:
         return align_scores(given, text_of(x), unit, target.label)
     known = bool(labels) and len(given.scores[0]) == len(labels)

@@ -6,8 +6,9 @@ They are kept in the result, so that a report can show them without the shards.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from heedful.audits.audit_run import AuditRun
@@ -16,6 +17,7 @@ from heedful.core import registry
 from heedful.core.errors import HeedfulError
 from heedful.io.labels import label_index
 
+MAX_NAMED = 5  # units of an input that is no text
 MAX_MISTAKES, MAX_WORDS = 5, 60  # in the result; the shards have all texts and words
 
 
@@ -31,6 +33,7 @@ class Mistake:
     scores: tuple[float, ...]
     signed: bool = True
     cut: tuple[bool, bool] = (False, False)  # words are left out before and after these
+    file: str = ""  # that it came from, where it has one of its own
 
     def __post_init__(self) -> None:
         if len(self.words) != len(self.scores):
@@ -39,15 +42,19 @@ class Mistake:
 
 def mistakes_of(run: AuditRun, method: str, labels: Sequence[str]) -> tuple[Mistake, ...]:
     """The first of them by row; `labels` are the model's."""
-    wrong: list[tuple[int, int, str, str]] = []  # row, shard, label, prediction
-    names = ["row", "label", "prediction", "right"]
+    wrong: list[tuple[int, int, str, str, str]] = []  # row, shard, label, prediction, file
+    names = ["row", "label", "prediction", "right", "file"]
     for number in run.numbers():
         texts = from_parquet(run.file(number, "texts.parquet"), names).to_pylist()
-        here = [(t["row"], number, t["label"], t["prediction"]) for t in texts if t["right"] is False]
+        told = ("label", "prediction", "file")
+        here = [(t["row"], number, *(t[name] or "" for name in told)) for t in texts if t["right"] is False]
         wrong = sorted([*wrong, *here])[:MAX_MISTAKES]
     return tuple(
-        _mistake(_units(run, shard, row, method), row, _label(label, labels), prediction, method)
-        for row, shard, label, prediction in wrong
+        replace(
+            _mistake(_units(run, shard, row, method), row, _label(label, labels), prediction, method),
+            file=Path(file).name,
+        )
+        for row, shard, label, prediction, file in wrong
     )
 
 
@@ -62,6 +69,9 @@ def _mistake(
     units: Sequence[Mapping[str, Any]], row: int, label: str, prediction: str, method: str
 ) -> Mistake:
     scored = bool(method and units) and units[0]["method"] == method
+    if units and units[0]["start"] is None:  # no text: its strongest units, by name
+        by_size = sorted(units, key=lambda one: -abs(one["score"]))
+        units = by_size[:MAX_NAMED] if scored else []
     scores = [float(one["score"]) if scored else 0.0 for one in units]
     entry = registry.explainers().get(method)
     start = _window([abs(score) for score in scores])
@@ -79,7 +89,11 @@ def _mistake(
 
 
 def _words(units: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Each with a space where the next one does not follow at once."""
+    """Each with a space where the next one does not follow at once; units without a place with a comma."""
+    if not units:
+        return []
+    if units[0]["start"] is None:
+        return [one["text"] + "; " for one in units[:-1]] + [units[-1]["text"]]
     gaps = [" " * (later["start"] != one["end"]) for one, later in pairwise(units)]
     return [one["text"] + gap for one, gap in zip(units, [*gaps, ""], strict=True)]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -31,6 +31,7 @@ from heedful.metrics.random_orders import Pools, joined
 from heedful.metrics.score import Score
 from heedful.metrics.summary import pools_of, summarise
 from heedful.metrics.verdict import MethodFacts, Verdict, judge, judging_operators
+from heedful.modalities.kinds import words_for
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -146,7 +147,7 @@ class Audit(StoredResult):
 
     def __repr__(self) -> str:
         where = f" in {str(self.folder)!r}" if self.folder else ""
-        return f"<heedful.Audit of {self.texts} texts{where}: {self.verdict.headline}>"
+        return f"<heedful.Audit of {self.verdict.words.counted(self.texts)}{where}: {self.verdict.headline}>"
 
     def spread(self, metric: str, method: str) -> float:
         """Largest minus smallest skill over the removal operators: how much the skill depends on the
@@ -220,6 +221,7 @@ class Audit(StoredResult):
 def collect(run: AuditRun) -> Audit:
     """The result of a folder whose shards are all there."""
     made, numbers = run.manifest()["made"], run.numbers()
+    words = words_for(dict(made.get("model") or {}).get("modality", "text"), made["settings"]["unit"])
     counts: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     pairs: dict[tuple[str, str], None] = {}
@@ -243,10 +245,10 @@ def collect(run: AuditRun) -> Audit:
         pairs |= dict.fromkeys(zip(keys["metric"], keys["operator"], strict=True))
     if not counts["texts"]:
         first = f"row {errors[0]['row']}: {errors[0]['reason']}" if errors else "there are none"
-        raise HeedfulError(f"none of {counts['rows']} texts could be audited", first)
+        raise HeedfulError(f"none of {words.counted(counts['rows'])} could be audited", first)
     if not pairs:
         requested = ", ".join(made["settings"]["metrics"])
-        raise HeedfulError("no metric had a value on any text", f"the metrics were: {requested}")
+        raise HeedfulError(f"no metric had a value on any {words.noun}", f"the metrics were: {requested}")
     cost = {name: counts[name] for name in ("asked", "run", "naive")}
     from heedful.core import registry
 
@@ -254,7 +256,7 @@ def collect(run: AuditRun) -> Audit:
     better = {metric: registry.get_metric(metric).better for metric, _ in pairs}
     valued = {e.metric for e in table if not math.isnan(e.value)}
     silent = [metric for metric in made["settings"]["metrics"] if metric not in valued]
-    verdict = verdict_of(run, made["settings"])
+    verdict = replace(verdict_of(run, made["settings"]), words=words)
     return Audit(
         folder=run.path,
         table=table,

@@ -69,6 +69,7 @@ KINDS = {  # column -> kind
         "asked": "int64",
         "run": "int64",
         "naive": "int64",
+        "file": "string",
     },
     "errors": {"row": "int64", "method": "string", "reason": "string"},
 }

@@ -19,6 +19,7 @@ import numpy as np
 from heedful.audits.score_formats import Cut, Given, is_whole
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Input
 from heedful.modalities.text import TextInput
 from heedful.modalities.text_spans import split_words, trim
 
@@ -40,6 +41,21 @@ def align_scores(given: Given, x: TextInput, unit: str, column: int | str | None
     if given.pieces:
         return _by_pieces(values, given.pieces, x, unit)
     return _by_count(values, x, unit)
+
+
+def align_map(given: Given, x: Input, unit: str) -> Floats:
+    """One score per unit from a map with one score per atom, or from one score per unit in any shape."""
+    table, units = np.array(given.scores), x.units(unit)
+    if table.shape == x.map_shape:
+        return units.sums(table.ravel())
+    if table.size == len(units):
+        return np.asarray(table.ravel(), dtype=np.float64)
+    rows, columns = x.map_shape or (len(x), 1)
+    raise HeedfulError(
+        f"a map of {table.shape[0]} × {table.shape[1]} scores does not fit the {x.noun}",
+        f"the model sees {rows} × {columns} {x.atom}s (rows × columns), cut into {len(units)} units",
+        "Give one score for each of either",
+    )
 
 
 def _column(given: Given, column: int | str | None) -> int:

@@ -44,14 +44,31 @@ class Given:
     )
 
 
-def read_given(value: Any, fitted_by: str | Sequence[str] | None = None, target: Any = None) -> Given:
-    """Scores for one text. `fitted_by` names removal operators ("mask", "a,b"), "nothing" or "unknown"."""
-    given = value if isinstance(value, Given) else _read(value)
+def read_given(
+    value: Any, fitted_by: str | Sequence[str] | None = None, target: Any = None, *, maps: bool = False
+) -> Given:
+    """Scores for one input. `fitted_by` names removal operators ("mask", "a,b"), "nothing" or "unknown".
+
+    maps   the input is no line of words: scores are a map (rows, columns), or one number per unit
+    """
+    given = value if isinstance(value, Given) else _read_map(value) if maps else _read(value)
     return replace(
         given,
         fitted_by=given.fitted_by if fitted_by is None else fitting_operators(fitted_by),
         target=given.target if target is None else target,
     )
+
+
+def _read_map(value: Any) -> Given:
+    table = np.asarray(value.detach().cpu() if _is_tensor(value) else value)
+    while table.ndim > 2 and len(table) == 1:
+        table = table[0]
+    if table.ndim not in (1, 2) or table.dtype.kind not in "fiu":
+        raise HeedfulError(
+            f"an array of {table.dtype} {table.shape} is no map of scores",
+            fix="Give (rows, columns); sum over colours first",
+        )
+    return made_given(table)
 
 
 def _read(value: Any) -> Given:

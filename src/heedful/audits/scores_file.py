@@ -38,9 +38,10 @@ class ScoresFile:
     by_text: Mapping[str, Mapping[str, Given]]
     digest: str  # SHA-256 of the file
 
-    def of(self, row_number: int, text: str) -> dict[str, Given]:
+    def of(self, row_number: int, text: Any) -> dict[str, Given]:
         """Method -> scores of one row."""
-        numbered, same = self.by_row.get(row_number, {}), self.by_text.get(text, {})
+        numbered = self.by_row.get(row_number, {})
+        same = self.by_text.get(text, {}) if isinstance(text, str) else {}
         if twice := sorted(numbered.keys() & same.keys()):
             raise HeedfulError(
                 f"row {row_number} has two sets of scores of {twice[0]!r}",

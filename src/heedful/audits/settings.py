@@ -22,13 +22,13 @@ from heedful.core.registry import Explainer
 from heedful.metrics.score import DRAWS
 from heedful.metrics.verdict import JUDGES
 from heedful.modalities.encode import long_of_many
+from heedful.modalities.kinds import KINDS, checked_unit, words_for
 from heedful.modalities.operators import checked_operator
 
 OPERATOR_COUNT = 2  # operators that judge by default: their spread is part of the answer
 ALL = "all"
 SWAP_ROWS = 200  # rows whose words the operator swap draws from
 SHARD_TEXTS = 32  # texts: what is lost at most when a run is killed
-UNITS = ("word", "token", "sentence")
 
 
 @dataclass(frozen=True)
@@ -113,9 +113,15 @@ def resolve_settings(
     for name in chosen:
         model.require(registry.get_metric(name).needs, name)
     judges, fits = _operators(model, operators, others.get("params") or {})
+    others["unit"] = checked_unit(model.modality, others.get("unit") or "") or _default_unit(model)
     audit_settings = AuditSettings(tuple(results), tuple(chosen), judges, fits, **others)
     _check(audit_settings)
     return audit_settings
+
+
+def _default_unit(model: Model) -> str:
+    """As a fixed input has it: all inputs of an audit are cut alike."""
+    return model.encode(next(iter(KINDS[model.modality].probes().values()))).default_unit
 
 
 def _wanted(model: Model, methods: list[str] | None, full: bool, given: bool) -> list[Explainer]:
@@ -157,7 +163,8 @@ def _operators(
     wanted = _named(named, "operator", offered)
     if wanted == [ALL]:
         return tuple(offered), tuple(offered)
-    judges = [checked_operator(operator, model.named_operators) for operator in wanted]
+    parts = words_for(model.modality, "part").parts
+    judges = [checked_operator(operator, model.named_operators, parts) for operator in wanted]
     free = [name for name in offered if name not in judges]
     return tuple(judges), tuple((free or list(offered))[:1])  # one that fits does not judge what it fitted
 
@@ -172,8 +179,6 @@ def _named(names: Iterable[str] | str | None, what: str, known: Iterable[str]) -
 
 
 def _check(settings: AuditSettings) -> None:
-    if settings.unit not in UNITS:
-        raise HeedfulError(f"unit cannot be {settings.unit!r}", fix=f"Use one of: {', '.join(UNITS)}")
     long_of_many(settings.long)
     for name, least in (("seed", 0), ("draws", 2), ("shard", 1)):
         value = getattr(settings, name)

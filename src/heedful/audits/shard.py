@@ -13,6 +13,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,18 +26,20 @@ from heedful.comparisons.planning import plan
 from heedful.comparisons.result import Comparison
 from heedful.core import registry
 from heedful.core.arrays import Floats
-from heedful.core.attribution import Attribution
+from heedful.core.attribution import Attribution, UnitScore
 from heedful.core.defaults import CONTROL
 from heedful.core.errors import HeedfulError
+from heedful.core.input import Input
 from heedful.core.model import Model
 from heedful.engine.processes import spread
 from heedful.engine.session import Session
 from heedful.io.datasets import DataRow
 from heedful.io.json_codec import json_bytes
 from heedful.io.labels import is_missing, label_index, label_indices
-from heedful.io.rationales import marks_of
+from heedful.io.rationales import marks_of, marks_of_mask
 from heedful.metrics.score import Score, ScoreInputs, ceilings, score_explanations
 from heedful.modalities.encode import long_of_many
+from heedful.modalities.kinds import KINDS as KINDS_OF_INPUT
 from heedful.modalities.swap_words import swap_words
 
 Tables = dict[str, list[tuple[Any, ...]]]
@@ -57,7 +60,7 @@ class Shard:
         results = [
             [
                 row.number,
-                row.text,
+                row.digest or row.text,
                 row.label,
                 row.rationale,
                 row.broken,
@@ -96,10 +99,12 @@ def weigh_shard_remotely(
 
 def weigh_row(model: Model, row: DataRow, settings: AuditSettings) -> Tables:
     """The row's part of each table. Whatever is wrong with one row is told in `errors`, and stays there."""
-    if why := row.broken or _unfit(row.text):
+    kind = KINDS_OF_INPUT[model.modality]
+    if why := row.broken or kind.unfit(row.text):
         return {"errors": [(row.number, "", why)]}
     if row.copy_of is not None:
-        return {"errors": [(row.number, "", f"the same text as row {row.copy_of}: copies count once")]}
+        same = f"the same {kind.noun} as row {row.copy_of}: copies count once"
+        return {"errors": [(row.number, "", same)]}
     try:
         return _weigh_text(model, row, settings)
     except HeedfulError as error:
@@ -108,36 +113,24 @@ def weigh_row(model: Model, row: DataRow, settings: AuditSettings) -> Tables:
         return {"errors": [(row.number, "", f"{type(error).__name__}: {error}"[:1000])]}
 
 
-def _unfit(text: Any) -> str:
-    if text is None:
-        return "there is no text (null)"
-    if not isinstance(text, str):
-        return f"this is not text, but {type(text).__name__}: {text!r}"[:200]
-    if not text.strip():
-        return "the text is empty"
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return "the text is not valid UTF-8"
-    return ""
-
-
 def _weigh_text(model: Model, row: DataRow, settings: AuditSettings) -> Tables:
     seed = settings.seed_of(row.number)
     run: Any = Session(model)  # each row of model input is run once, whoever asks
     before = run.spent
     groups, comparison, skipped = _explained(run, row, settings, seed)
-    marks = None if row.rationale is None else marks_of(row.rationale, comparison.x, settings.unit)
+    mask = None if row.mask is None else model.truth_mask(row.text, row.mask)
+    marks = _marks(row, mask, comparison.x, settings.unit)
     items = next(iter(groups.values()))
     if not items:
-        raise HeedfulError("no method has scores for this text", "; ".join(skipped.values()))
+        raise HeedfulError(f"no method has scores for this {comparison.x.noun}", "; ".join(skipped.values()))
     units = len(comparison.x.units(settings.unit))
     if not units:
-        raise HeedfulError("the text has no words")
+        raise HeedfulError(f"the {comparison.x.noun} has no {comparison.words.parts}")
     rest = run.spent
     searched = _searched(run, items[0], settings)
     looked = (run.spent - rest).forwards
-    scores = _scored(run, groups, settings, seed, marks, searched)
+    inputs = ScoreInputs(rationale=marks, mask=mask, searched=searched, given=settings.given)
+    scores = _scored(run, groups, settings, seed, inputs)
     spent = run.spent - before
     orders = len(searched.get(settings.operators[0], ()))
     naive = spent.forwards - looked + _more_if_naive(settings, units, len(items), orders)
@@ -159,13 +152,30 @@ def _weigh_text(model: Model, row: DataRow, settings: AuditSettings) -> Tables:
             (row.number, i.method, fit, _inputs(i, settings), _fitted(i.fitted_by)) for fit, i in every
         ],
         "attributions": [
-            (row.number, item.method, fit, index, word.text, word.start, word.end, word.score, word.stderr)
+            (row.number, item.method, fit, index, word.text, *_place(word), word.score, word.stderr)
             for fit, item in every
             for index, word in enumerate(item.units(settings.unit))
         ],
-        "texts": [(*results, units, spent.forwards, spent.unique, naive)],
+        "texts": [(*results, units, spent.forwards, spent.unique, naive, _name(row))],
         "errors": [(row.number, method, why) for method, why in skipped.items()],
     }
+
+
+def _name(row: DataRow) -> str | None:
+    """The file of a row that names one."""
+    return str(row.text) if row.digest and isinstance(row.text, str | Path) else None
+
+
+def _marks(row: DataRow, mask: Any, x: Input, unit: str) -> tuple[bool, ...] | None:
+    """By unit: the reason that people marked, or where the thing is."""
+    if row.rationale is not None:
+        return marks_of(row.rationale, x, unit)
+    return None if mask is None else marks_of_mask(mask, x.units(unit))
+
+
+def _place(unit: UnitScore) -> tuple[int | None, int | None]:
+    """Characters; a box has none, and the label of its unit says where it is."""
+    return (unit.start, unit.end) if len(unit.region) == 2 else (None, None)
 
 
 def _explained(
@@ -213,8 +223,7 @@ def _scored(
     groups: Mapping[str, Sequence[Attribution]],
     settings: AuditSettings,
     seed: int,
-    marks: Sequence[bool] | None,
-    searched: Mapping[str, Sequence[Floats]],
+    known: ScoreInputs,
 ) -> list[Score]:
     """Every metric; where operators take turns, no operator judges what it fitted."""
     result: list[Score] = []
@@ -230,7 +239,7 @@ def _scored(
             unit=settings.unit,
             draws=settings.draws,
             seed=seed,
-            known=ScoreInputs(rationale=marks, searched=searched, given=settings.given),
+            known=known,
         )
         result += [replace(score, fit=fit) for score in scores]
     return result

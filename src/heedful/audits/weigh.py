@@ -30,10 +30,10 @@ ENTRIES = "Give one entry per text, or a function of a text"
 
 def weigh(
     model: Loadable,
-    texts: Sequence[str],
+    texts: Sequence[Any],
     scores: Mapping[str, Scores],
     target: Any = None,
-    unit: str = "word",
+    unit: str = "",
     fitted_by: str | Sequence[str] | Mapping[str, Any] | None = None,
     *,
     methods: Iterable[str] | str = (),
@@ -55,16 +55,18 @@ def weigh(
     model
         The result of `heedful.load`, or anything that `heedful.load` accepts.
     texts
-        The texts that the scores explain.
+        The texts that the scores explain, or the pictures for a model of pictures.
     scores
         A mapping from the name of a method to its scores: one entry per text, a batched `shap.Explanation`,
         or a function that takes a text and returns an entry. An entry is a list or array with one number per
         token or word, a list of `(word, score)` or `(start, end, score)`, one text of a `shap.Explanation`, a
-        captum tensor, or the saved output of inseq.
+        captum tensor, or the saved output of inseq. For a picture, an entry is an array (height, width) of
+        what the model sees, or one number per unit.
     target
         The output that the scores explain. If `None`, the prediction.
     unit
-        What is removed as one piece to judge the scores: "word", "token" or "sentence".
+        What is removed as one piece to judge the scores: "word", "token" or "sentence"; of pictures "patch"
+        or "grid:8". If empty, words, or about 8 × 8 cells per picture.
     fitted_by
         The removal operator that was used to compute the scores ("mask", "delete", ...), or "nothing" for
         gradients and attention. If methods differ, a mapping from method to operator. If `None`, the operator
@@ -113,8 +115,8 @@ def weigh(
     names = _checked(scores, texts)
     loaded = load(model)
     by = _fitted(fitted_by, names, [*OPERATORS, *loaded.operators])
-    source = open_source(list(texts), labels)
-    external = ExternalScores(names, _looked_up(scores, by), fitted_by=by)
+    source = open_source(list(texts), labels, modality=loaded.modality)
+    external = ExternalScores(names, _looked_up(scores, by, maps=loaded.modality != "text"), fitted_by=by)
     common = {"unit": unit, "seed": seed, "draws": draws, "long": long, "until_decided": until_decided}
     more = {"shard": SHARD_TEXTS, "target": target, "given": names}
     judges = operators or external.judges(loaded)
@@ -159,24 +161,28 @@ def _fitted(said: Any, names: Sequence[str], known: Collection[str]) -> Fitted:
     return {name: fitting_operators(value, dict.fromkeys(known)) for name, value in each.items()}
 
 
-def _looked_up(scores: Mapping[str, Scores], by: Fitted) -> Callable[[int, Any], dict[str, Any]]:
+def _looked_up(
+    scores: Mapping[str, Scores], by: Fitted, maps: bool = False
+) -> Callable[[int, Any], dict[str, Any]]:
     """Remembered: a function may be expensive, and the first texts are looked at twice."""
     results: dict[int, dict[str, Any]] = {}
 
     def of(number: int, text: Any) -> dict[str, Any]:
         if number not in results:
-            results[number] = {name: _given(given, number, text, by[name]) for name, given in scores.items()}
+            results[number] = {
+                name: _given(given, number, text, by[name], maps) for name, given in scores.items()
+            }
         return results[number]
 
     return of
 
 
-def _given(scores: Scores, number: int, text: Any, fitted_by: tuple[str, ...] | None) -> Any:
+def _given(scores: Scores, number: int, text: Any, fitted_by: tuple[str, ...] | None, maps: bool) -> Any:
     """What came for one text, or why it cannot be used."""
     try:
         # a pandas Series is numbered by its index, which need not begin at 0
         entries: Any = getattr(scores, "iloc", scores)
-        return read_given(scores(text) if callable(scores) else entries[number], fitted_by)
+        return read_given(scores(text) if callable(scores) else entries[number], fitted_by, maps=maps)
     except HeedfulError as error:
         return str(error)
     except Exception as error:  # a user's function may fail on one text: the others go on

@@ -167,7 +167,11 @@ def _decoded(content: bytes) -> str:
             "Pipe plain text",
         ) from None
     if "\0" in text:
-        raise HeedfulError("standard input is binary", "it contains NUL bytes", "Pipe plain text")
+        raise HeedfulError(
+            "standard input is binary",
+            "it contains NUL bytes",
+            "Pipe plain text, or name the file of a picture",
+        )
     return text.rstrip("\r\n")
 
 

@@ -6,6 +6,7 @@ pressed a key. Here such an interrupt comes once more, a moment later.
 from __future__ import annotations
 
 import _thread
+import signal
 import sys
 import threading
 from typing import Any
@@ -21,8 +22,17 @@ def keep_interrupts() -> None:
         if not issubclass(dropped.exc_type, KeyboardInterrupt):
             before(dropped)
             return
-        again = threading.Timer(AGAIN_SECONDS, _thread.interrupt_main)
+        again = threading.Timer(AGAIN_SECONDS, _interrupt)
         again.daemon = True
         again.start()
 
     sys.unraisablehook = hook
+
+
+def _interrupt() -> None:
+    """A real signal, which wakes a thread that sleeps or waits, too."""
+    main = threading.main_thread().ident
+    if hasattr(signal, "pthread_kill") and main is not None:
+        signal.pthread_kill(main, signal.SIGINT)
+    else:
+        _thread.interrupt_main()

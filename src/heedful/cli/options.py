@@ -23,6 +23,14 @@ Folder = Annotated[Path, argument(metavar="RUN", help=RUN)]
 
 # of many texts
 Texts = Annotated[Path, argument(metavar="FILE", help="File with the texts: .csv, .tsv, .jsonl or .parquet.")]
+INPUTS = "File with texts or with paths of pictures: .csv, .tsv, .jsonl or .parquet. Or a folder of pictures."
+Inputs = Annotated[Path, argument(metavar="FILE", help=INPUTS)]
+PATHS = "Column with the paths of pictures. Default: path, picture, file, filename or image."
+PathColumn = Annotated[str | None, option(metavar="NAME", help=PATHS)]
+MASKS = "Column with the paths of masks: pictures that are white where the thing is that must be found."
+MaskColumn = Annotated[str | None, option(metavar="NAME", help=MASKS)]
+BOXES = "Column with boxes around the thing that must be found: left top right bottom."
+BoxesColumn = Annotated[str | None, option(metavar="NAME", help=BOXES)]
 TextColumn = Annotated[str, option(metavar="NAME", help="Column with the texts.")]
 LABELS = "Column with the true labels."
 LabelColumn = Annotated[str | None, option(metavar="NAME", help=LABELS)]
@@ -45,7 +53,10 @@ Workers = Annotated[
 ]
 
 # explain
-TEXT = "The text. If it is missing or -, heedful reads standard input."
+TEXT = (
+    "The text, or the file of a picture if the model reads pictures. If it is missing or -, heedful reads "
+    "standard input."
+)
 Text = Annotated[str | None, argument(metavar="TEXT", help=TEXT)]
 Pair = Annotated[str | None, option(metavar="TEXT", help="Second text, for models that read two texts.")]
 Chat = Annotated[str | None, option(metavar="FILE", help="JSON file with chat messages, instead of TEXT.")]
@@ -65,18 +76,24 @@ SEQUENCE = "For language models: explain this continuation."
 Sequence = Annotated[str | None, option(metavar="TEXT", help=SEQUENCE)]
 GIVEN = "For language models: the text that the model has already generated after TEXT."
 Given = Annotated[str | None, option(metavar="TEXT", help=GIVEN)]
-UNIT = "The kind of unit. Each unit is removed as a whole and gets one score."
-Unit = Annotated[Literal["word", "token", "sentence"], option(help=UNIT)]
+UNIT = (
+    "The kind of unit. Each unit is removed as a whole and gets one score. Texts: word, token or sentence. "
+    "Pictures: patch, grid:N (N × N cells), superpixel or pixel. Default: word; for pictures, about 8 × 8 "
+    "cells."
+)
+Unit = Annotated[str, option(metavar="UNIT", help=UNIT, show_default=False)]
+TEXT_UNIT = "The kind of unit that gets one score."
+TextUnit = Annotated[Literal["word", "token", "sentence"], option(help=TEXT_UNIT)]
 OPERATOR = (
     "How words are removed: delete, mask, swap, unk, pad or mean. Default: mask if the model has a mask "
-    "token, otherwise delete."
+    "token, otherwise delete. For parts of a picture: mean (default), blur, noise or inpaint."
 )
 Operator = Annotated[str | None, option(metavar="HOW", help=OPERATOR)]
 PARAM = "A parameter of a method, for example lime.samples=64. Repeatable. See heedful methods NAME."
 Params = Annotated[list[str] | None, option("--param", metavar="METHOD.NAME=VALUE", help=PARAM)]
 BUDGET = "Maximum number of model inputs for all methods together."
 Budget = Annotated[int | None, option(min=1, metavar="N", help=BUDGET)]
-EVIDENCE = "Compare each method with random orders of the words on this text."
+EVIDENCE = "Compare each method with random orders of the words (or parts of the picture)."
 Evidence = Annotated[bool, option("--evidence/--no-evidence", help=EVIDENCE)]
 DRAWS = "Number of random orders. Default: as many as a test needs, or 20 if the test is expensive."
 Draws = Annotated[int | None, option(min=19, metavar="N", help=DRAWS)]
@@ -84,6 +101,8 @@ SAE = "Also show the active features of this SAE: a folder that heedful features
 Features = Annotated[str | None, option("--features", metavar="SAE", help=SAE)]
 LONG = "What to do if the text is longer than the model can read: stop, cut it, or read it in windows."
 Long = Annotated[Literal["error", "truncate", "window"], option(help=LONG)]
+KEEP = "What --out saves of a picture: a small copy (png), or only its path and checksum (path)."
+KeepPicture = Annotated[Literal["png", "path"], option("--keep-picture", help=KEEP)]
 SAVE = "Save the result in this folder. heedful report opens the folder."
 Save = Annotated[Path | None, option("--out", metavar="FOLDER", help=SAVE)]
 MORE = "More with -v; all of it in a report with --html FILE."
@@ -93,7 +112,7 @@ AuditRun = Annotated[Path | None, option("--audit", metavar="RUN", help=ADVICE)]
 DRY = "Do not run the methods. Print only what each method would cost."
 DryRun = Annotated[bool, option("--dry-run", help=DRY)]
 Quiet = Annotated[bool, option("--quiet", "-q", help="Print no progress and no notes.")]
-AsCsv = Annotated[bool, option("--csv", help="Print CSV: one line per method and word.")]
+AsCsv = Annotated[bool, option("--csv", help="Print CSV: one line per method and unit.")]
 
 # generate
 PROMPT = "The text to continue. If it is missing or -, heedful reads standard input."

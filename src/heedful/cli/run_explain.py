@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ from heedful.comparisons.planning import Plan, plan
 from heedful.comparisons.result import Comparison
 from heedful.core import registry
 from heedful.core.command_line import param_value
-from heedful.core.defaults import ALL, DEFAULT_METHODS
+from heedful.core.defaults import ALL
 from heedful.core.errors import HeedfulError
 from heedful.core.numbers import duration
 from heedful.core.phrases import left_out
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from heedful.core.model import Model
 
 
+MAX_PATH = 4096  # characters of a path
 MORE = "More: -v for every word, evidence, cost and notes; --html FILE for a report."
 
 
@@ -72,6 +74,7 @@ class OutputChoice:
     save: Path | None = None
     verbose: bool = False
     quiet: bool = False
+    keep: str = "png"  # what --out saves of a picture
 
     def note(self, message: str) -> None:
         if not self.quiet:
@@ -85,7 +88,7 @@ def command(wish: ExplainRequest, out: OutputChoice, dry_run: bool) -> None:
         return show_plan(prepare(wish, out.quiet), out.form)
     comparison = run(wish, out)
     if out.save:
-        comparison.save(out.save)
+        comparison.save(out.save, keep=out.keep)
     if out.html:
         write(out.html, comparison.page())
     show(comparison, out)
@@ -107,12 +110,13 @@ def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
     with progress_bar(f"loading {wish.model}", quiet):
         model: Model = heedful.load(wish.model, allow_pickle=wish.allow_pickle)
         fit_threads(model)
+        text = input_for(model, wish.text)
         chosen = with_advice(model, ALL if names == [ALL] else names or None, audit)
         able = [s.method for s in registry.support(model) if s.ok]
-        params = _params(wish, _running(chosen, able))
+        params = _params(wish, _running(chosen, able, model.default_methods))
         made = plan(
             model,
-            wish.text,
+            text,
             chosen,
             target or None,
             wish.unit,
@@ -131,11 +135,40 @@ def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
     return replace(made, settings={**made.settings, **given})
 
 
-def _running(chosen: list[str] | str | None, able: list[str]) -> list[str]:
+def input_for(model: Model, given: Any) -> Any:
+    """What was typed, for a model that reads pictures the path of a file."""
+    from heedful.io.datasets.pictures import SUFFIXES
+
+    path = Path(given) if isinstance(given, str) and len(given) < MAX_PATH and "\n" not in given else None
+    if model.modality == "text":
+        if path is not None and path.suffix.lower() in SUFFIXES and path.is_file():
+            raise HeedfulError(
+                f"{path} is a picture",
+                f"{model.name} reads text",
+                "Name a model that reads pictures, such as --model zoo:digits-vit",
+            )
+        return given
+    if path is None:
+        raise HeedfulError(f"{model.name} reads pictures", fix="Name the file of a picture, such as cat.png")
+    if path.is_dir():
+        raise HeedfulError(
+            f"{path} is a folder",
+            fix=f"Name one picture in it, or: heedful audit {path} --model {model.name}",
+        )
+    if not path.exists():
+        raise HeedfulError(
+            f"there is no file {path}",
+            f"{model.name} reads pictures, and heedful looked in {path.parent.resolve()}",
+            "Check the name, or give the whole path",
+        )
+    return path
+
+
+def _running(chosen: list[str] | str | None, able: list[str], usual: Sequence[str]) -> list[str]:
     """Methods that an option may set parameters of."""
     if isinstance(chosen, list):
         return chosen
-    return able if chosen == ALL else [name for name in DEFAULT_METHODS if name in able]
+    return able if chosen == ALL else [name for name in usual if name in able]
 
 
 def run(wish: ExplainRequest, out: OutputChoice | None = None) -> Comparison:

@@ -74,7 +74,7 @@ def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
         raise ValueError("a Comparison holds methods on one text and one target; these differ")
     return {
         "heedful": __version__,
-        "x": input_to_dict(first.x) if first else None,
+        "x": input_to_dict(first.x, comparison.settings.get("keep", "png")) if first else None,
         "target": _target(first.target) if first else None,
         "written_x": _written_x(comparison.attributions),
         "input_shares": to_jsonable(comparison.input_shares()),

@@ -39,7 +39,7 @@ from heedful.core.result import NotebookRepr
 from heedful.core.target import Target
 from heedful.core.versions import versions
 from heedful.core.whole_numbers import check_seed
-from heedful.modalities.kinds import Piece, pieces_of, spelled
+from heedful.modalities.kinds import Piece, pieces_of, spelled, words_for
 from heedful.modalities.operators import checked_operator
 from heedful.models.load import load
 from heedful.models.targets import as_mapping
@@ -355,7 +355,8 @@ def _check_params(
 ) -> None:
     for name, given in params.items():
         registry.get(name).check(given)
-        checked_operator(given.get("operator"), model.named_operators)
+        parts = words_for(model.modality, "part").parts
+        checked_operator(given.get("operator"), model.named_operators, parts)
         if named and name not in {entry.name for entry in chosen}:
             raise HeedfulError(
                 f"parameters were given for {name!r}, which does not run here",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -129,6 +130,16 @@ class Comparison(CodedResult, Mapping[str, Attribution]):
     def __repr__(self) -> str:
         methods = ", ".join(self)
         return f"<heedful.Comparison of {self.target.name!r} for {self.x.title[:60]!r}: {methods}>"
+
+    def save(self, folder: str | Path, keep: str = "png") -> Path:
+        """Write a run folder, which `load` and `heedful report` open.
+
+        `keep` says what is stored of a picture: a small copy ("png"), or only the path of its file and the
+        checksum ("path").
+        """
+        settings = {name: value for name, value in self.settings.items() if name != "keep"}
+        settings |= {} if keep == "png" else {"keep": keep}
+        return super(Comparison, replace(self, settings=settings)).save(folder)
 
     def to_csv(self) -> str:
         """One line per method and word, under one header."""

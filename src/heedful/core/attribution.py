@@ -192,10 +192,16 @@ class Attribution(CodedResult):
         strongest = ", ".join(f"{word.text} {word.score:+.3g}" for word in self.top(3))
         return f"<heedful.Attribution {self.method} of {self.target.name!r}: {strongest}>"
 
+    @property
+    def own_unit(self) -> str:
+        """The units that the scores were made for. Scores by atom are shown by the input's default units."""
+        return self.x.default_unit if self.over == self.x.atom else self.over
+
     def units(self, name: str = "") -> list[UnitScore]:
-        """Units with their scores. If a unit was removed as a whole, its score and its standard error are
-        spread evenly over its atoms, so the sums over atoms are exact."""
-        units = self.x.units(name)
+        """Units with their scores. "" means the units that they were made for. If a unit was removed as a
+        whole, its score and its standard error are spread evenly over its atoms, so the sums over atoms are
+        exact."""
+        units = self.x.units(name or self.own_unit)
         errors = [None] * len(units) if self.stderr is None else self._pooled(self.stderr, units).tolist()
         return [
             UnitScore(label, score, error, region)
@@ -206,7 +212,7 @@ class Attribution(CodedResult):
 
     def unit_scores(self, name: str = "") -> Floats:
         """One score per unit, (d,). The score of a unit is the sum over its atoms."""
-        return self._pooled(self.scores, self.x.units(name))
+        return self._pooled(self.scores, self.x.units(name or self.own_unit))
 
     def _pooled(self, values: Floats, units: Units) -> Floats:
         """Values of the units they were made for, as sums over other units. A unit's value is spread evenly
@@ -216,7 +222,7 @@ class Attribution(CodedResult):
         return units.sums(values if self.over == self.x.atom else self.x.units(self.over).spread(values))
 
     def words(self) -> list[UnitScore]:
-        """The words of a text with their scores; of another input, its default units."""
+        """The words of a text with their scores; of another input, the units that were scored."""
         return self.units()
 
     def top(self, k: int = 5) -> list[UnitScore]:
@@ -242,7 +248,7 @@ class Attribution(CodedResult):
         """One line per word: method, word, start, end, score, stderr. For a picture, the box of each unit."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        boxes = len(next(iter(self.x.units().regions), (0, 0))) == 4
+        boxes = len(next(iter(self.x.units(self.own_unit).regions), (0, 0))) == 4
         place = ("unit", "left", "top", "right", "bottom") if boxes else ("word", "start", "end")
         writer.writerow(["method", *place, "score", "stderr"])
         for word in self.words():

@@ -181,6 +181,11 @@ class Input(NotebookRepr):
         return name or self.default_unit
 
     @property
+    def map_shape(self) -> tuple[int, int] | None:
+        """Rows and columns of the atoms, where they form a map; None where they form a line, as tokens do."""
+        return None
+
+    @property
     def read_length(self) -> int:
         """How many positions a network computes for it, about: what a forward pass costs."""
         return len(self)

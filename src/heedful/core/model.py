@@ -23,7 +23,7 @@ from heedful.core.arrays import Floats
 from heedful.core.cost import Cost, Meter
 from heedful.core.defaults import DEFAULT_METHODS
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Input
+from heedful.core.input import Input, Rectangle, Units
 from heedful.core.progress import Progress
 from heedful.core.target import Target
 from heedful.core.trace import Trace
@@ -49,10 +49,23 @@ class FeatureMap:
     output: float
 
 
+@dataclass(frozen=True)
+class HeadStates:
+    """What one attention layer computes with, the heads side by side, and how the target reacts to it.
+
+    Positions are those of `places`, an input's `positions`; N of them, or more where padding follows."""
+
+    places: Units
+    query: Tensor  # (N, H·d)
+    key: Tensor  # (N, H·d)
+    value: Tensor  # (N, H·d)
+    grads: Tensor  # (N, H·d): of the target with respect to the heads' outputs, before the output projection
+
+
 # capability -> what is missing when a model lacks it
 CAPABILITIES = {
     "values": "a prediction for an input with units removed",
-    "gradients": "gradients with respect to the token embeddings",
+    "gradients": "gradients with respect to its input",
     "attentions": "attention weights",
     "generate": "text generation",
     "relu": "ReLUs",
@@ -61,6 +74,8 @@ CAPABILITIES = {
     "relevance": "a classifier built of operations that have relevance rules, as BERT and its kin are",
     "feature-map": "a layer whose output is a map over places",
     "picture": "a picture",
+    "crops": "an input of which parts can be cut out and enlarged",
+    "head-states": "attention whose queries, keys and values can be read: transformers' attention switch",
     "one-layer": "a single layer of attention with a linear read-out (heedful.nn.OneLayerClassifier)",
 }
 
@@ -159,6 +174,10 @@ class Model:
         """What the user gave, as the model reads it."""
         raise NotImplementedError
 
+    def truth_mask(self, raw: Any, given: Any) -> npt.NDArray[np.bool_]:
+        """(atoms,) where the thing is that must be found, from a mask of what the user gave."""
+        raise HeedfulError(f"{self.name} reads no masks", f"its inputs are of the kind {self.modality!r}")
+
     def target(self, x: Input, spec: Any = None) -> Target:
         """Which number is explained; None: the prediction."""
         raise NotImplementedError
@@ -197,6 +216,12 @@ class Model:
         """Target value (n,) and its gradient (n, T, d) at n points (n, T, d) in embedding space."""
         raise self._not_offered("gradients")
 
+    def embed_parts(self, x: Input, embeds: Tensor) -> list[Tensor]:
+        """Points (..., rows, width) in embedding space as parts (..., atoms, d), together all atoms of the
+        input in their order. Most inputs are one part; where atoms differ in width there are several. Parts
+        are views."""
+        return [embeds]
+
     def lookup(self, x: Input, target: Target, replaced: Sequence[int] = (), by: str = "") -> Tensor:
         """(T, d) embeddings of the tokens, those in `replaced` by the token (or mean embedding) `by`."""
         raise self._not_offered("gradients")
@@ -209,6 +234,10 @@ class Model:
         """The last layer whose output is a map over places, and the target's gradient there."""
         raise self._not_offered("feature-map")
 
+    def crop_values(self, x: Input, target: Target, boxes: Sequence[Rectangle]) -> Floats:
+        """Target value of each part that is cut out of the input and enlarged to its size."""
+        raise self._not_offered("crops")
+
     # --- attention ---------------------------------------------------------------------------------
 
     def attention_only(self, x: Input, target: Target | None = None) -> AttentionOutput:
@@ -218,6 +247,10 @@ class Model:
     def attending(self, edit: Edit) -> AbstractContextManager[None]:
         """Inside the block `edit` reads and changes every head."""
         raise self._not_offered("edits")
+
+    def head_states(self, x: Input, target: Target) -> list[list[HeadStates]]:
+        """Queries, keys, values and gradients of every attention layer, one list per encoder."""
+        raise self._not_offered("head-states")
 
     def value_maps(self, x: Input, target: Target, layers: int) -> list[Tensor]:
         """(N, N) per layer: how far each token's state turns when another token's value is zeroed."""

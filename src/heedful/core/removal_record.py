@@ -24,3 +24,13 @@ def record(operator: str) -> None:
     """Tell every `recording` around that something was removed by this operator."""
     for each in _recorded.get():
         each.add(operator)
+
+
+@contextmanager
+def not_recording() -> Iterator[None]:
+    """Nothing inside is told to any `recording`: what is removed there has another name outside."""
+    token = _recorded.set(())
+    try:
+        yield
+    finally:
+        _recorded.reset(token)

@@ -25,6 +25,8 @@ class Target(NotebookRepr):
         token       (n, V)              logit of token `index` at `position`, or after the tokens `given`
         sequence    (n, L, V)           sum of log-probabilities of the tokens `sequence`
         margin      (n, C) or (n, V)    logit of `index` minus the largest other logit
+        similarity  (n, 1) or (n, 2)    cosine of the two vectors of a dual encoder; with a contrast also that
+                                        with the other text ("logit": times the scale of the model)
 
     With a contrast, the target is "A rather than B": the difference of the two logits. For sequences, the
     target is the difference of the two sums. In this case the model reads every input twice, and the logits

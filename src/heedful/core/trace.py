@@ -58,6 +58,9 @@ class Trace(NotebookRepr):
         Embeddings of the written tokens, (W, d).
     grad_written
         Gradients with respect to these embeddings, (W, d).
+    parts
+        One trace per part, for an input whose parts have an encoder each. Attention is in these, and
+        `embeds` and `grad_embeds` are packed (see `Model.embed_parts`).
 
     Examples
     --------
@@ -86,3 +89,4 @@ class Trace(NotebookRepr):
     written: Input | None = None  # the target's `given`: W tokens that were written before it
     written_embeds: Tensor | None = None  # (W, d)
     grad_written: Tensor | None = None  # (W, d)
+    parts: tuple[Trace, ...] = ()  # of an input whose parts have an encoder each

@@ -12,7 +12,7 @@ is recorded here, whatever the method does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -85,6 +85,14 @@ class Question:
     def gradients(self, embeds: Tensor) -> tuple[Tensor, Tensor]:
         """(n, atoms, d) -> values (n,) and gradients (n, atoms, d)."""
         return self.session.gradients(self.x, self.target, embeds)
+
+    def by_atom(self, reduce: Callable[..., Tensor], *embeds: Tensor) -> Tensor:
+        """`reduce` makes (..., atoms) of points or gradients (..., atoms, d); here of points whose atoms may
+        differ in width, part by part."""
+        import torch
+
+        parts = zip(*(self.model.embed_parts(self.x, each) for each in embeds), strict=True)
+        return torch.cat([reduce(*part) for part in parts], -1)
 
     @contextmanager
     def spend(self, rows: int) -> Iterator[None]:

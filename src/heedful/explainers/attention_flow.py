@@ -29,7 +29,13 @@ from heedful.core.errors import HeedfulError
 from heedful.core.registry import explainer
 from heedful.core.trace import Trace
 from heedful.engine.question import Question
-from heedful.explainers.attention_rollout import answer_of_trace, steps, text_columns, written_columns
+from heedful.explainers.attention_rollout import (
+    answer_of_parts,
+    answer_of_trace,
+    steps,
+    text_columns,
+    written_columns,
+)
 from heedful.stats.rollout_math import max_flows
 
 
@@ -68,5 +74,7 @@ def attention_flow(q: Question, *, limit: int = 128) -> Attribution:
     no information. On long texts the flows become equal and the ranking follows the position.
     """
     trace = q.trace()
+    if trace.parts:
+        return answer_of_parts(q, trace, lambda part: torch.from_numpy(flows(part, limit)[0]))
     text, written, notes = flows(trace, limit)
     return answer_of_trace(q, trace, torch.from_numpy(text), torch.from_numpy(written), notes)

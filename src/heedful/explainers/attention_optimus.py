@@ -34,6 +34,7 @@ from torch.nn.functional import pad
 
 from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
+from heedful.core.errors import HeedfulError
 from heedful.core.registry import explainer
 from heedful.core.trace import Trace
 from heedful.engine.question import Question
@@ -115,6 +116,8 @@ def attention_optimus(q: Question) -> Attribution:
     that remove words are circular for this method. On short texts it fits noise.
     """
     q, trace = replace(q, unit=q.x.atom), q.trace()
+    if trace.parts:
+        raise HeedfulError("attention-optimus reads one stack of layers", "this model has two encoders")
     places = [atoms[0] for atoms in q.x.units(q.unit)]
     keep = np.ones((len(places) + 1, len(places)), dtype=bool)
     np.fill_diagonal(keep[1:], False)

@@ -19,6 +19,7 @@ Abnar & Zuidema, Quantifying Attention Flow in Transformers, ACL 2020.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 from itertools import pairwise
 
@@ -101,6 +102,25 @@ def rolled(trace: Trace) -> Tensor:
     return reduce(lambda above, below: above @ below, reversed(steps(trace)))[0]
 
 
+def by_part(trace: Trace, one: Callable[[Trace], Tensor]) -> Tensor:
+    """(N,) over the positions of all encoders, one after the other; most models have one encoder."""
+    return torch.cat([over_positions(part, one(part)) for part in trace.parts or (trace,)])
+
+
+def over_positions(trace: Trace, scores: Tensor) -> Tensor:
+    """(N,): positions that were not read score zero, padding behind the input is cut off."""
+    count = trace.x.positions.atoms
+    return pad(scores[:count].double().cpu(), (0, max(0, count - len(scores))))
+
+
+def answer_of_parts(q: Question, trace: Trace, one: Callable[[Trace], Tensor]) -> Attribution:
+    """Scores of each encoder by itself: what is read by one cannot be compared with what is read by another,
+    unless `one` has the unit of the target."""
+    notes = (*trace.notes, "each encoder has its own scale: scores of two parts cannot be compared")
+    scores = by_part(trace, one).numpy()
+    return q.answer(scores, over=POSITION, output=trace.output, notes=notes)
+
+
 def answer_of_trace(
     q: Question, trace: Trace, scores: Tensor, written: Tensor | None = None, notes: tuple[str, ...] = ()
 ) -> Attribution:
@@ -125,6 +145,8 @@ def attention_rollout(q: Question) -> Attribution:
     feed-forward part, where much of the computation happens. It is the same for every class.
     """
     trace = q.trace()
+    if trace.parts:
+        return answer_of_parts(q, trace, roll)
     total = rolled(trace)
     scores, written = total[text_columns(trace)], total[written_columns(trace)]
     kept = sum(trace.readout) - float(scores.sum()) - float(written.sum())

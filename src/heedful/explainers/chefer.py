@@ -11,6 +11,11 @@ Rows of R - I that are all zero stay zero in Rbar (0 / 0). The score leaves out 
 starts with: it is the same for every target, and it would always rank the last token of a decoder first (the
 authors' code overwrites this entry of [CLS], too). A pooling query has no I.
 
+`layers` counts the last layers that are used; 0: all. A dual encoder (CLIP) has two stacks. Each has its own
+R, and by default only the last layer of each is used, as in the authors' notebook. Both are gradients of the
+one similarity, so their scores are not divided by their sums and can be compared.
+Models with cross-attention in both directions (LXMERT): heedful.explainers.co_attention.
+
 Cost: one forward and backward, shared with all methods that use the trace.
 Needs: attentions (with gradients).
 
@@ -27,8 +32,10 @@ from torch import Tensor
 from heedful.core.attribution import Attribution
 from heedful.core.registry import explainer
 from heedful.core.trace import Trace
-from heedful.engine.question import Question
-from heedful.explainers.attention_rollout import answer_of_trace, head_mean, written_columns
+from heedful.engine.question import POSITION, Question
+from heedful.explainers.attention_rollout import answer_of_trace, by_part, head_mean, written_columns
+
+DUAL_LAYERS = 1  # of each of two encoders, as in the authors' notebook for CLIP
 
 
 def felt(maps: Tensor, grads: Tensor) -> Tensor:
@@ -43,25 +50,25 @@ def normalised(gained: Tensor) -> Tensor:
     return eye + torch.where(sums > 0, gained / sums.clamp_min(torch.finfo(gained.dtype).tiny), 0.0)
 
 
-def _stack(maps: tuple[Tensor, ...], grads: tuple[Tensor, ...]) -> Tensor:
-    """(Q, N) R - I after a stack of self-attention layers, each as wide as its maps."""
+def _stack(maps: tuple[Tensor, ...], grads: tuple[Tensor, ...], last: int = 0) -> Tensor:
+    """(Q, N) R - I after a stack of self-attention layers, each as wide as its maps; `last`: of so many."""
     gained = torch.zeros(maps[0].shape[-1], maps[0].shape[-1], dtype=torch.float64, device=maps[0].device)
-    for layer, grad in zip(maps, grads, strict=True):
+    for layer, grad in zip(maps[-last:], grads[-last:], strict=True):
         bar = felt(layer, grad)
         step = bar + bar @ gained  # Abar R, with R = I + gained
         gained = gained + step if bar.shape[0] == bar.shape[1] else step
     return gained
 
 
-def relevance(trace: Trace) -> Tensor:
+def relevance(trace: Trace, last: int = 0) -> Tensor:
     """(N,) relevance of each token that the answer was read from."""
-    return relevances(trace)[0]
+    return relevances(trace, last)[0]
 
 
-def relevances(trace: Trace) -> tuple[Tensor, Tensor]:
-    """(N,) of the text and (W,) of what was written."""
+def relevances(trace: Trace, last: int = 0) -> tuple[Tensor, Tensor]:
+    """(N,) of the text and (W,) of what was written, from the `last` layers of the encoder (0: all)."""
     readout = torch.tensor(trace.readout, dtype=torch.float64, device=trace.embeds.device)  # (Q,)
-    text = _stack(trace.attentions, trace.grad_attentions)
+    text = _stack(trace.attentions, trace.grad_attentions, last)
     if not trace.cross:
         every = readout @ text
         return every[: trace.x.positions.atoms], every[written_columns(trace)]
@@ -83,12 +90,16 @@ def relevances(trace: Trace) -> tuple[Tensor, Tensor]:
     signed=False,
     properties=("symmetric",),
 )
-def chefer(q: Question) -> Attribution:
+def chefer(q: Question, *, layers: int | None = None) -> Attribution:
     """Positive part of attention times the target's gradient, accumulated through all layers.
 
     Limitations: Negative contributions are dropped, so a word against the target looks unimportant.
     Saturated attention has no gradient and gets no relevance.
     """
     trace = q.trace()
-    scores, written = relevances(trace)
+    if trace.parts:
+        last = DUAL_LAYERS if layers is None else layers
+        scores = by_part(trace, lambda part: relevance(part, last))
+        return q.answer(scores.numpy(), over=POSITION, output=trace.output, notes=trace.notes)
+    scores, written = relevances(trace, layers or 0)
     return answer_of_trace(q, trace, scores, written)

@@ -17,7 +17,7 @@ import torch
 from heedful.core.attribution import Attribution
 from heedful.core.registry import explainer
 from heedful.engine.question import Question
-from heedful.modalities.image import image_of
+from heedful.modalities.joint import over_atoms, picture_of, words_left_out
 
 
 @explainer(
@@ -33,13 +33,14 @@ def gradcam(q: Question) -> Attribution:
     Limitations: The map is coarse: often seven by seven places. Parts that speak against the target are cut
     off. It uses the last layers only, so it says little about where they got their information.
     """
-    x = image_of(q.x)
+    x = picture_of(q.x)
     with q.spend(1):
-        found = q.model.feature_map(x, q.target)
+        found = q.model.feature_map(q.x, q.target)
     weights = found.grads.double().mean((1, 2))  # (C,)
     coarse = torch.einsum("c,chw->hw", weights, found.maps.double()).clamp_min(0)
     fine = torch.nn.functional.interpolate(
         coarse[None, None], (x.height, x.width), mode="bilinear", align_corners=False
     )[0, 0]
     note = f"layer {found.layer}, {coarse.shape[0]} × {coarse.shape[1]} places"
-    return q.answer(fine.flatten().cpu().numpy(), over=x.atom, output=found.output, notes=(note,))
+    scores = over_atoms(q.x, fine.flatten().cpu().numpy())
+    return q.answer(scores, over=q.x.atom, output=found.output, notes=(note, *words_left_out(q.x)))

@@ -28,7 +28,7 @@ from heedful.engine.question import Question
 
 def _answer(q: Question, trace: Trace, reduce: Callable[[Tensor, Tensor], Tensor]) -> Attribution:
     """Scores of the trace; `reduce` makes (T,) of gradients and embeddings (T, d) in float64."""
-    scores = reduce(trace.grad_embeds.double(), trace.embeds.double())
+    scores = q.by_atom(reduce, trace.grad_embeds.double(), trace.embeds.double())
     if trace.grad_written is not None and trace.written_embeds is not None:
         behind = reduce(trace.grad_written.double(), trace.written_embeds.double())
         scores = torch.cat([scores, behind])

@@ -33,5 +33,5 @@ def guided_backprop(q: Question) -> Attribution:
     read = q.embeds()  # (T + W, d)
     with GuidedRelu():
         values, grads = q.gradients(read[None])
-    scores = (grads[0].double() * read.double()).sum(-1).cpu().numpy()
-    return q.answer(scores, over=q.x.atom, output=float(values[0]))
+    scores = q.by_atom(lambda part: part.sum(-1), grads[0].double() * read.double())
+    return q.answer(scores.cpu().numpy(), over=q.x.atom, output=float(values[0]))

@@ -59,7 +59,8 @@ def integrated_gradients(
     def look(shares: list[float]) -> tuple[Floats, Floats]:
         steps = torch.tensor(shares, dtype=text.dtype, device=text.device)[:, None, None]
         values, grads = q.gradients(base + steps * (text - base))  # (n,), (n, T + W, d)
-        return values.cpu().numpy(), ((text - base).double() * grads.double()).sum(-1).cpu().numpy()
+        slopes = (text - base).double() * grads.double()
+        return values.cpu().numpy(), q.by_atom(lambda part: part.sum(-1), slopes).cpu().numpy()
 
     path = Path(look)
     scores, gap = path.integrated(tolerance, most if q.left is None else min(most, q.left))

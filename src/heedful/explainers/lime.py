@@ -162,8 +162,8 @@ def _published(ask: mask_sampling.Ask, d: int, rows: int, nu: float, features: i
     keep = published_masks(d, rows, np.random.default_rng(seed))
     values = ask(keep)
     scores, stderr = published_fit(keep, values, features, nu)
-    left_out = f"; {d - features} words were not selected and got 0" if d > features else ""
-    note = f"standard errors are of the ridge coefficients, given the selected words{left_out}"
+    left_out = f"; {d - features} units were not selected and got 0" if d > features else ""
+    note = f"standard errors are of the ridge coefficients, given the selected units{left_out}"
     return scores, stderr, float(values[0]), (note,)
 
 

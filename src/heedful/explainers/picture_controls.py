@@ -16,7 +16,7 @@ from scipy import ndimage
 from heedful.core.attribution import Attribution
 from heedful.core.registry import explainer
 from heedful.engine.question import Question
-from heedful.modalities.image import image_of
+from heedful.modalities.joint import over_atoms, picture_of, words_left_out
 
 GREY = (0.299, 0.587, 0.114)  # how bright red, green and blue look
 SMOOTH_SHARE = 0.06  # of the smaller side: about half a cell of the default grid
@@ -33,14 +33,20 @@ def _output(q: Question) -> float:
     return float(q.values(np.ones((1, len(q.units)), dtype=bool))[0])
 
 
+def _answer(q: Question, scores: np.ndarray) -> Attribution:
+    """Scores (H, W) of the picture."""
+    every, notes = over_atoms(q.x, scores.ravel()), words_left_out(q.x)
+    return q.answer(every, over=q.x.atom, output=_output(q), notes=notes)
+
+
 @explainer("edges", needs={"picture", "values"}, cite="Sobel 1968; Adebayo et al. 2018", signed=False)
 def edges(q: Question) -> Attribution:
     """Control: the edges of the picture. The model is not used.
 
     Limitations: This is a control. A map that is not better than edges is not shown to explain the model.
     """
-    x = image_of(q.x)
-    return q.answer(edge_strength(x.pixels).ravel(), over=x.atom, output=_output(q))
+    x = picture_of(q.x)
+    return _answer(q, edge_strength(x.pixels))
 
 
 @explainer(
@@ -51,11 +57,11 @@ def smooth_random(q: Question) -> Attribution:
 
     Limitations: This is a control. Smooth maps often do better than rough maps without any information.
     """
-    x = image_of(q.x)
+    x = picture_of(q.x)
     rng = np.random.default_rng(q.seed)
     noise = rng.standard_normal((x.height, x.width))
     smooth = ndimage.gaussian_filter(noise, SMOOTH_SHARE * min(x.height, x.width), mode="wrap")
-    return q.answer((smooth - smooth.min()).ravel(), over=x.atom, output=_output(q))
+    return _answer(q, smooth - smooth.min())
 
 
 @explainer("centre", needs={"picture", "values"}, cite="Judd et al. 2009", signed=False)
@@ -65,8 +71,8 @@ def centre(q: Question) -> Attribution:
     Limitations: This is a control. Things are often in the middle of a photograph, so a map can point at
     them without any information.
     """
-    x = image_of(q.x)
-    return q.answer(centre_bump(x.height, x.width).ravel(), over=x.atom, output=_output(q))
+    x = picture_of(q.x)
+    return _answer(q, centre_bump(x.height, x.width))
 
 
 def centre_bump(height: int, width: int) -> np.ndarray:

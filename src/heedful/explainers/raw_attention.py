@@ -22,6 +22,7 @@ from heedful.core.errors import HeedfulError
 from heedful.core.registry import explainer
 from heedful.core.trace import Trace
 from heedful.engine.question import POSITION, Question
+from heedful.explainers.attention_rollout import answer_of_parts
 
 
 def answer_rows(trace: Trace, layer: int) -> Tensor:
@@ -55,6 +56,8 @@ def _read(trace: Trace, layers: tuple[Tensor, ...], layer: int) -> Tensor:
 
 def _answer(q: Question, layer: int, over_heads: Callable[[Tensor], Tensor]) -> Attribution:
     trace = q.trace()
+    if trace.parts:
+        return answer_of_parts(q, trace, lambda part: over_heads(answer_rows(part, layer)))
     rows = torch.cat([answer_rows(trace, layer), written_rows(trace, layer)], 1)  # (H, T + W)
     return q.answer(
         over_heads(rows).numpy(),

@@ -38,10 +38,12 @@ def smoothgrad(q: Question, *, samples: int = 16, noise: float = 0.1) -> Attribu
             "smoothgrad needs at least 4 samples", "its standard errors come from pairs of them"
         )
     text = q.embeds()  # (T + W, d)
-    scale = noise * float(text.max() - text.min())  # as the paper: a share of the range of the input
     draw = torch.Generator().manual_seed(q.seed)
-    half = torch.randn(samples // 2, *text.shape, generator=draw).to(text) * scale
+    half = torch.randn(samples // 2, *text.shape, generator=draw).to(text)
+    for drawn, part in zip(q.model.embed_parts(q.x, half), q.model.embed_parts(q.x, text), strict=True):
+        drawn *= noise * float(part.max() - part.min())  # as the paper: a share of the range of the input
     _, grads = q.gradients(torch.cat([text + half, text - half]))  # (2 * pairs, T + W, d)
-    each = (grads.double() * text.double()).sum(-1).reshape(2, -1, len(text)).mean(0)  # (pairs, T + W)
+    products = q.by_atom(lambda part: part.sum(-1), grads.double() * text.double())  # (2 * pairs, T + W)
+    each = products.reshape(2, len(half), -1).mean(0)  # (pairs, T + W)
     error = each.std(0) / len(each) ** 0.5 * float(student(float(len(each) - 1)))
     return q.answer(each.mean(0).cpu().numpy(), error.cpu().numpy(), over=q.x.atom)

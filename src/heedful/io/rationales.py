@@ -27,16 +27,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from heedful.core.arrays import Span
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Input
+from heedful.core.input import Input, Units
 from heedful.modalities.text import TextInput, text_of
 from heedful.modalities.text_spans import split_sentences, split_words
 
 SHAPES = "Give one 0 or 1 per word, or [start, end] characters"
 # words: what a person marks is about a sentence or two, and methods that remove stay quick
 PASSAGE_WORDS = 100
+MARKED_SHARE = 0.5  # of its atoms, from which on a unit of a mask is marked
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,16 @@ def marks_of(rationale: Any, x: Input, unit: str = "word") -> tuple[bool, ...]:
     cut = any(note.startswith("truncated") for note in x.notes)
     extents = [(min(x.offsets[t][0] for t in ps), max(x.offsets[t][1] for t in ps)) for ps in x.units(unit)]
     return by_unit(x, spans_of(x.text, rationale, () if cut else extents), unit)
+
+
+def marks_of_mask(mask: npt.NDArray[np.bool_], units: Units) -> tuple[bool, ...]:
+    """One bool per unit from one per atom: units with at least half of their atoms inside, or else the one
+    with the largest share."""
+    shares = np.array([mask[atoms].mean() for atoms in units])
+    inside = shares >= MARKED_SHARE
+    if not inside.any() and shares.any():
+        inside[int(shares.argmax())] = True
+    return tuple(inside.tolist())
 
 
 def spans_of(text: str, marks: Any, units: Sequence[Span] = ()) -> tuple[Span, ...]:

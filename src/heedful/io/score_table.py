@@ -35,7 +35,8 @@ def _tokens(item: Attribution) -> Iterator[tuple[Any, ...]]:
 def _boxes(item: Attribution, unit: str) -> Iterator[tuple[Any, ...]]:
     unit = unit or item.x.default_unit
     for index, one in enumerate(item.units(unit)):
-        yield item.method, unit, index, one.text, *one.region, one.score, one.stderr
+        place = one.region if len(one.region) == 4 else (one.region[0], None, one.region[1], None)
+        yield item.method, unit, index, one.text, *place, one.score, one.stderr
 
 
 def _parquet(columns: dict[str, type], rows: Sequence[tuple[Any, ...]]) -> bytes:

@@ -24,9 +24,8 @@ from heedful.engine.session import Session
 from heedful.metrics.metric_input import Mask
 from heedful.metrics.pointing import mass, spread
 from heedful.modalities.image import image_of
-from heedful.modalities.image_files import Pixels, read_picture
+from heedful.modalities.image_files import Pixels, read_picture, resized
 from heedful.models.image_model import PictureModel
-from heedful.models.image_reader import resized
 
 NEEDS = {"picture"}  # of a model
 CELLS = 4

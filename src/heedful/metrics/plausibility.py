@@ -32,6 +32,7 @@ import numpy.typing as npt
 
 from heedful.core.arrays import Floats, Span
 from heedful.core.errors import HeedfulError
+from heedful.core.phrases import counted
 from heedful.core.registry import metric
 from heedful.core.result import NotebookRepr
 from heedful.metrics.faithfulness import ranked
@@ -47,9 +48,11 @@ def _marks(subject: MetricInput) -> Marks | None:
     if subject.rationale is None:
         return None
     marks = np.array(subject.rationale, dtype=bool)
+    x = subject.item.x
     if len(marks) != len(subject.scores):
         raise HeedfulError(
-            f"the rationale is about {len(marks)} units, the text has {len(subject.scores)} {subject.unit}s",
+            f"the rationale is about {len(marks)} units, "
+            f"the {x.noun} has {counted(len(subject.scores), x.unit_noun(subject.unit))}",
             fix="heedful.io.rationales.by_unit converts marks to the units of a text",
         )
     return marks if marks.any() and not marks.all() else None

@@ -210,8 +210,8 @@ def _run(
     cuts = np.cumsum([2, *(len(plan.keep) for plan in plans)])
     if not np.isfinite(values).all():
         raise HeedfulError(
-            f"{session.model.name} gives infinite or no numbers when words are removed by {operator}",
-            fix=f"Remove words in another way than {operator}, or load the model in float32",
+            f"{session.model.name} gives infinite or no numbers when units are removed by {operator}",
+            fix=f"Remove them in another way than {operator}, or load the model in float32",
         )
     ends = Ends(float(values[0]), float(values[1]), rounding_step(session.model, values))
     return ends, np.split(values, cuts[:-1])[1:]

@@ -50,6 +50,8 @@ class ImageInput(Input):
         The file it came from, or "picture".
     notes
         Remarks, such as cropping.
+    window
+        The part of the file that the model sees: left, top, right and bottom as shares of its size.
     """
 
     modality: ClassVar[str] = "image"
@@ -63,6 +65,8 @@ class ImageInput(Input):
     regions: tuple[tuple[str, npt.NDArray[np.bool_]], ...] = ()
     source: str = "picture"
     notes: tuple[str, ...] = ()
+    window: tuple[float, ...] = (0.0, 0.0, 1.0, 1.0)
+    kept: tuple[str, str] = ("", "")  # path and SHA-256, of a picture that was stored by them
 
     def __len__(self) -> int:
         return self.height * self.width
@@ -99,6 +103,10 @@ class ImageInput(Input):
         return shapes + self.pixels.tobytes() + masks
 
     @property
+    def map_shape(self) -> tuple[int, int]:
+        return self.height, self.width
+
+    @property
     def read_length(self) -> int:
         return max(1, len(self) // PATCH_PIXELS)
 
@@ -119,9 +127,24 @@ class ImageInput(Input):
     def unit_noun(self, name: str = "") -> str:
         return picture_unit_noun(name or self.default_unit)
 
+    def known_units(self, name: str) -> Units | None:
+        """Units that were asked for before."""
+        return self._partitions.get(name)
+
+    def know(self, units: Units) -> None:
+        """Units that were found before, on another machine."""
+        self._partitions[units.name] = units
+
     @cached_property
     def _partitions(self) -> dict[str, Units]:
         return {}  # filled as they are asked for
+
+
+def picture_unit(name: str) -> str:
+    """Refuses a name that no picture has a unit of; "" stays, since pictures differ."""
+    if name and name not in UNITS and not (name.startswith("grid:") and name[5:].isdecimal()):
+        raise HeedfulError(f"unit cannot be {name!r}", fix=f"Use one of: {', '.join(UNITS)}")
+    return name
 
 
 def picture_unit_noun(name: str) -> str:
@@ -143,7 +166,7 @@ def _partition(x: ImageInput, name: str) -> Units:
     if name.startswith("grid:"):
         return _cells(x, *(2 * (_cell_count(x, name),)), name)
     if name == "superpixel":
-        return _pieces(name, _superpixels(x))
+        return pieces(name, _superpixels(x))
     if name == "region":
         return _given(x)
     raise HeedfulError(f"unknown unit {name!r}", fix=f"Use one of: {', '.join(UNITS)}")
@@ -181,7 +204,7 @@ def _superpixels(x: ImageInput) -> Labels:
     return np.asarray(slic(x.pixels, n_segments=count, compactness=10, start_label=0), dtype=np.intp)
 
 
-def _pieces(name: str, labels: Labels) -> Units:
+def pieces(name: str, labels: Labels) -> Units:
     """Units of any shape; numbers are made consecutive, in reading order of their first pixel."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     rank = np.argsort(np.argsort(first))

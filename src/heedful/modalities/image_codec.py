@@ -1,25 +1,47 @@
-"""A picture as JSON and back: its colours compressed, as the model saw them. Needs no Pillow."""
+"""A picture as JSON and back. Needs no Pillow for a picture that is stored whole.
+
+    keep="png"    a PNG of at most 512 pixels per side, as the model saw it
+    keep="path"   the path of the file and its SHA-256, and which part of it the model saw
+
+What comes back from a path is the same picture only if the checksum is the same. If the file is gone or has
+changed, the result opens without its picture, and a note says why. Superpixels depend on the colours, so
+their shapes are stored beside either.
+"""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import zlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from heedful.modalities.image import ImageInput
+from heedful.core.errors import HeedfulError
+from heedful.modalities.image import ImageInput, pieces
+from heedful.modalities.image_files import MAX_FILE_BYTES, Pixels, read_picture, resized
+from heedful.modalities.image_png import from_png, png
 
 MAX_STORED_PIXELS = 4_000_000  # of a picture as a model sees it
+MAX_SIDE = 512  # of the PNG
+MAX_PIECES = 4096
+KEEP = ("png", "path")
+NOT_SHOWN = "the picture is not shown: "
+GREY = 128  # shown where the picture is not there
 
 
-def to_dict(x: ImageInput) -> dict[str, Any]:
+def to_dict(x: ImageInput, keep: str = "png") -> dict[str, Any]:
+    known = x.known_units("superpixel")
+    cuts = {} if known is None else {"superpixels": _packed(known.owner.astype("<u2").tobytes())}
     return {
         "modality": x.modality,
         "height": x.height,
         "width": x.width,
-        "pixels": _packed(x.pixels.tobytes()),
+        **_stored(x, keep),
+        **cuts,
         "grid": list(x.grid),
         "special": x.special,
         "regions": [[name, _packed(np.packbits(mask).tobytes())] for name, mask in x.regions],
@@ -28,28 +50,97 @@ def to_dict(x: ImageInput) -> dict[str, Any]:
     }
 
 
+def _stored(x: ImageInput, keep: str) -> dict[str, Any]:
+    if keep not in KEEP:
+        raise HeedfulError(f"keep cannot be {keep!r}", fix=f"Use one of: {', '.join(KEEP)}")
+    if keep == "png":
+        share = min(1.0, MAX_SIDE / max(x.height, x.width))
+        size = (max(1, round(x.height * share)), max(1, round(x.width * share)))
+        return {"png": base64.b64encode(png(x.pixels if share == 1 else resized(x.pixels, size))).decode()}
+    if x.kept[0]:  # it may be gone by now
+        return {"path": x.kept[0], "sha256": x.kept[1], "window": list(x.window)}
+    path = Path(x.source)
+    if not path.is_file():
+        raise HeedfulError(
+            "the path of the picture cannot be kept", f"there is no file {x.source}", 'Use keep="png"'
+        )
+    return {"path": str(path.resolve()), "sha256": _checksum(path), "window": list(x.window)}
+
+
 def from_dict(data: Mapping[str, Any]) -> ImageInput:
     """What does not fit raises ValueError."""
     height, width = int(data["height"]), int(data["width"])
     if not (height > 0 and width > 0 and height * width <= MAX_STORED_PIXELS):
         raise ValueError(f"a picture of {width} x {height} pixels")
-    pixels = np.frombuffer(_unpacked(data["pixels"], 3 * height * width), dtype=np.uint8)
+    pixels, notes, window = _colours(data, (height, width))
     rows, columns = (int(side) for side in data["grid"])
     special = int(data["special"])
     if not (0 <= rows <= height and 0 <= columns <= width and 0 <= special <= 64):
         raise ValueError("the patches do not fit the picture")
     masks = [(str(name), _mask(packed, height, width)) for name, packed in data["regions"]]
-    return ImageInput(
-        pixels.reshape(height, width, 3),
+    told = tuple(str(note) for note in data["notes"])
+    x = ImageInput(
+        pixels,
         (rows, columns),
         special,
         tuple(masks),
         str(data["source"]),
-        tuple(str(note) for note in data["notes"]),
+        (*(note for note in told if not note.startswith(NOT_SHOWN)), *notes),
+        window,
+        (str(data["path"]), str(data["sha256"])) if "path" in data else ("", ""),
     )
+    if "superpixels" in data:
+        labels = np.frombuffer(_unpacked(data["superpixels"], 2 * height * width), dtype="<u2")
+        if labels.max() >= MAX_PIECES:
+            raise ValueError("there are too many pieces")
+        x.know(pieces("superpixel", labels.astype(np.intp).reshape(height, width)))
+    return x
 
 
-def _mask(packed: str, height: int, width: int) -> Any:
+def _colours(data: Mapping[str, Any], size: tuple[int, int]) -> tuple[Pixels, tuple[str, ...], Any]:
+    """(colours, a note where they are not there, the part of the file that the model saw)"""
+    whole = (0.0, 0.0, 1.0, 1.0)
+    if "png" in data:
+        pixels = from_png(_decoded(data["png"]), MAX_SIDE)
+        return pixels if pixels.shape[:2] == size else resized(pixels, size), (), whole
+    window = tuple(float(share) for share in data["window"])
+    if len(window) != 4 or not all(0 <= share <= 1 for share in window) or not _ordered(window):
+        raise ValueError("the part of the picture that was seen is no box")
+    try:
+        return _from_path(str(data["path"]), str(data["sha256"]), window, size), (), window
+    except HeedfulError as error:
+        return np.full((*size, 3), GREY, np.uint8), (f"{NOT_SHOWN}{error.what}",), window
+
+
+def _ordered(window: tuple[float, ...]) -> bool:
+    return window[0] < window[2] and window[1] < window[3]
+
+
+def _from_path(path: str, known: str, window: tuple[float, ...], size: tuple[int, int]) -> Pixels:
+    """Only the file that was explained is read: another one under its name has another checksum."""
+    place = Path(path)
+    if "\0" in path or not place.is_file():
+        raise HeedfulError(f"there is no file {path}")
+    if place.stat().st_size > MAX_FILE_BYTES or _checksum(place) != known:
+        raise HeedfulError(f"{path} has changed since it was explained")
+    pixels = read_picture(place).pixels
+    height, width = pixels.shape[:2]
+    left, top, right, bottom = (
+        round(share * side) for share, side in zip(window, (width, height) * 2, strict=True)
+    )
+    seen = pixels[top : max(bottom, top + 1), left : max(right, left + 1)]
+    return seen.copy() if seen.shape[:2] == size else resized(seen, size)
+
+
+def _checksum(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise HeedfulError(f"{path} cannot be read", error.strerror or str(error)) from None
+
+
+def _mask(packed: str, height: int, width: int) -> npt.NDArray[np.bool_]:
     bits = np.frombuffer(_unpacked(packed, (height * width + 7) // 8), dtype=np.uint8)
     return np.unpackbits(bits, count=height * width).astype(bool).reshape(height, width)
 
@@ -58,12 +149,19 @@ def _packed(data: bytes) -> str:
     return base64.b64encode(zlib.compress(data, 6)).decode()
 
 
+def _decoded(text: Any) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"the picture cannot be read: {error}") from None
+
+
 def _unpacked(text: str, size: int) -> bytes:
     """Exactly so many bytes; never more are made than that."""
     try:
-        data = zlib.decompressobj().decompress(base64.b64decode(text, validate=True), size + 1)
-    except (zlib.error, ValueError, TypeError) as error:
-        raise ValueError(f"the colours cannot be read: {error}") from None
+        data = zlib.decompressobj().decompress(_decoded(text), size + 1)
+    except zlib.error as error:
+        raise ValueError(f"the picture cannot be read: {error}") from None
     if len(data) != size:
-        raise ValueError("the colours do not fit the size of the picture")
+        raise ValueError("what is stored does not fit the size of the picture")
     return data

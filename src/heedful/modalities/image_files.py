@@ -29,6 +29,8 @@ FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")  # parsers that P
 MAX_FILE_BYTES = 128 << 20
 MAX_PIXELS = 64_000_000  # of a file, by its header
 WHITE = 255
+ON_WHITE = "transparent parts are shown on white"
+ORIENTATION = 0x0112  # the EXIF tag
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,16 +40,18 @@ class Picture:
     pixels: Pixels  # (H, W, 3)
     source: str = "picture"
     notes: tuple[str, ...] = ()
+    orientation: int = 1  # EXIF: how the file lies; the colours are upright
 
 
-def read_picture(raw: Any) -> Picture:
-    """A path, bytes, a PIL image, or an array of numpy or torch."""
+def read_picture(raw: Any, side: int | None = None) -> Picture:
+    """A path, bytes, a PIL image, or an array of numpy or torch. `side`: a larger file is made smaller before
+    its colours are worked with, so that it takes little memory."""
     if isinstance(raw, Picture):
         return raw
     if isinstance(raw, str | Path):
-        return _from_path(Path(raw))
+        return _from_path(Path(raw), side)
     if isinstance(raw, bytes | bytearray | memoryview):
-        return _decoded(io.BytesIO(raw), "picture")
+        return _decoded(io.BytesIO(raw), "picture", side)
     if type(raw).__module__.startswith("PIL."):
         return _from_pil(raw, getattr(raw, "filename", "") or "picture")
     if type(raw).__module__.startswith("torch"):
@@ -60,7 +64,7 @@ def read_picture(raw: Any) -> Picture:
     )
 
 
-def _from_path(path: Path) -> Picture:
+def _from_path(path: Path, side: int | None) -> Picture:
     try:
         facts = path.stat()
         if not stat.S_ISREG(facts.st_mode):
@@ -70,18 +74,35 @@ def _from_path(path: Path) -> Picture:
                 f"{path} has {facts.st_size >> 20} MB", f"the limit is {MAX_FILE_BYTES >> 20} MB"
             )
         with path.open("rb") as file:
-            return _decoded(file, str(path))
+            return _decoded(file, str(path), side)
     except OSError as error:
         raise HeedfulError(f"{path} cannot be read", error.strerror or str(error)) from error
 
 
-def _decoded(file: Any, source: str) -> Picture:
-    image_module = _pillow()
+def _decoded(file: Any, source: str, side: int | None) -> Picture:
+    image_module = pillow()
     with _one_clear_line(source), image_module.open(file, formats=FORMATS) as image:
         width, height = image.size
         if width * height > MAX_PIXELS:
             raise _too_large(source, f"{width:,} × {height:,} pixels")
-        return _from_pil(image, source)
+        if side is None or max(width, height) <= side:
+            return _from_pil(image, source)
+        picture = _from_pil(_shrunk(image, side), source)
+    made = f"{picture.pixels.shape[1]:,} × {picture.pixels.shape[0]:,} pixels"
+    note = f"made smaller to {made}: more than {side:,} pixels per side are not kept"
+    return Picture(picture.pixels, picture.source, (*picture.notes, note))
+
+
+def _shrunk(image: Image, side: int) -> Image:
+    """At most so many pixels per side. A palette or 16 bits cannot be resampled as they are."""
+    from PIL.Image import Resampling
+
+    if image.mode in ("P", "PA", "1", "LA"):
+        image = image.convert("RGBA")
+    elif image.mode.startswith("I;16"):
+        image = image.convert("I")
+    image.thumbnail((side, side), Resampling.BILINEAR)
+    return image
 
 
 def _too_large(source: str, size: str) -> HeedfulError:
@@ -89,7 +110,8 @@ def _too_large(source: str, size: str) -> HeedfulError:
     return HeedfulError(what, f"the limit is {MAX_PIXELS:,} pixels", "Make it smaller first")
 
 
-def _pillow() -> Any:
+def pillow() -> Any:
+    """Pillow's module `Image`, or one line that says how to get it."""
     try:
         from PIL import Image
     except ImportError:
@@ -108,7 +130,7 @@ def _one_clear_line(source: str) -> Iterator[None]:
             yield
     except HeedfulError:
         raise
-    except _pillow().DecompressionBombError:
+    except pillow().DecompressionBombError:
         raise _too_large(source, "more than twice the pixels that Pillow reads") from None
     except Exception as error:  # parsers raise OSError, SyntaxError, ValueError, struct.error, EOFError, ...
         why = "it is damaged, or no picture of a known format" if not str(error) else str(error)[:200]
@@ -126,18 +148,22 @@ def _from_pil(image: Image, source: str) -> Picture:
             image.seek(0)
             notes.append(f"the first of {getattr(image, 'n_frames', 1)} frames")
         image.load()
+        turn = image.getexif().get(ORIENTATION, 1)
+        turn = turn if isinstance(turn, int) and 1 <= turn <= 8 else 1
         image = ImageOps.exif_transpose(image) or image
         if image.mode in ("I;16", "I;16B", "I;16L", "I", "F"):
             wide = np.asarray(image, dtype=np.float64)
             top = 65535.0 if wide.max(initial=0.0) > WHITE else float(WHITE)
-            return Picture(_rgb(np.clip(wide / top, 0, 1)), source, (*notes, "16-bit grey, shown in 8 bits"))
+            return Picture(
+                _rgb(np.clip(wide / top, 0, 1)), source, (*notes, "16-bit grey, shown in 8 bits"), turn
+            )
         if "A" in image.getbands() or "transparency" in image.info:
             layers = np.asarray(image.convert("RGBA"), dtype=np.float64) / WHITE
             alpha = layers[..., 3:]
             if alpha.min(initial=1.0) < 1:
-                notes.append("transparent parts are shown on white")
-            return Picture(_rgb(layers[..., :3] * alpha + 1 - alpha), source, tuple(notes))
-        return Picture(np.asarray(image.convert("RGB")).copy(), source, tuple(notes))
+                notes.append(ON_WHITE)
+            return Picture(_rgb(layers[..., :3] * alpha + 1 - alpha), source, tuple(notes), turn)
+        return Picture(np.asarray(image.convert("RGB")).copy(), source, tuple(notes), turn)
 
 
 def _channels_last(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -182,3 +208,10 @@ def _rgb(shares: npt.NDArray[np.float64]) -> Pixels:
     if three.shape[2] == 1:
         three = np.repeat(three, 3, axis=2)
     return np.asarray(np.round(three * WHITE), dtype=np.uint8)
+
+
+def resized(pixels: Pixels, size: tuple[int, int]) -> Pixels:
+    """By Pillow, bilinear: anti-aliased, as image processors do."""
+    image_module = pillow()
+    made = image_module.fromarray(pixels).resize((size[1], size[0]), image_module.Resampling.BILINEAR)
+    return np.asarray(made).copy()

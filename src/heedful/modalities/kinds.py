@@ -21,9 +21,9 @@ import numpy as np
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Input
 from heedful.core.phrases import InputWords, plural
-from heedful.modalities.image import picture_unit_noun
+from heedful.modalities.image import picture_unit, picture_unit_noun
 from heedful.modalities.image_files import read_picture
-from heedful.modalities.text import TextInput
+from heedful.modalities.text import UNITS, TextInput
 from heedful.modalities.text_windows import windows
 
 Piece = tuple[Input, list[int]]  # a window of the input, and where its atoms are in the whole
@@ -37,6 +37,7 @@ class InputKind:
     unfit: Callable[[Any], str]
     digest: Callable[[Any], bytes]  # b"": it cannot be read
     probes: Callable[[], Mapping[str, Any]]
+    check: Callable[[str], str]  # a unit by its name, as `Input.units` takes it; refuses what none can have
     parts: Callable[[str], str]  # what its units are called in sentences, in the plural, by their name
 
 
@@ -63,6 +64,12 @@ def _text_digest(text: Any) -> bytes:
 def _text_probes() -> dict[str, Any]:
     texts = ("a", "This is good, and I like it.", "That was bad, not what we want!", "Ignore this: 1 2 3")
     return {repr(text): text for text in texts}
+
+
+def _text_unit(name: str) -> str:
+    if name and name not in UNITS:
+        raise HeedfulError(f"unit cannot be {name!r}", fix=f"Use one of: {', '.join(UNITS)}")
+    return name or UNITS[1]
 
 
 def _unfit_picture(raw: Any) -> str:
@@ -94,9 +101,29 @@ def _picture_parts(unit: str) -> str:
     return plural(picture_unit_noun(unit))
 
 
+def _unfit_pair(raw: Any) -> str:
+    if not isinstance(raw, Mapping):
+        return "this is not a picture with a text"
+    return _unfit_picture(raw) or _unfit_text(raw.get("text"))
+
+
+def _pair_digest(raw: Any) -> bytes:
+    parts = (_picture_digest(raw), _text_digest(raw.get("text") if isinstance(raw, Mapping) else None))
+    return b"".join(parts) if all(parts) else b""
+
+
+def _pair_probes() -> dict[str, Any]:
+    pictures, texts = _picture_probes(), _text_probes().values()
+    every = zip(pictures.items(), texts, strict=False)
+    return {f"{name}, {text!r}": {"picture": picture, "text": text} for (name, picture), text in every}
+
+
 KINDS = {
-    "text": InputKind("text", _unfit_text, _text_digest, _text_probes, lambda unit: "words"),
-    "image": InputKind("picture", _unfit_picture, _picture_digest, _picture_probes, _picture_parts),
+    "text": InputKind("text", _unfit_text, _text_digest, _text_probes, _text_unit, lambda unit: "words"),
+    "image": InputKind(
+        "picture", _unfit_picture, _picture_digest, _picture_probes, picture_unit, _picture_parts
+    ),
+    "image+text": InputKind("pair", _unfit_pair, _pair_digest, _pair_probes, str, lambda unit: "parts"),
 }
 
 
@@ -109,6 +136,11 @@ def words_for(modality: Any, unit: str) -> InputWords:
     """texts and words; pictures and their patches or cells."""
     parts = KINDS[modality].parts if modality in KINDS else plural
     return InputWords(noun_of(modality), parts(unit))
+
+
+def checked_unit(modality: str, name: str) -> str:
+    """Refuses, before anything is read, a unit that no input of this kind has. "": the default unit."""
+    return KINDS[modality].check(name)
 
 
 def pieces_of(x: Input, window: int | None) -> list[Piece]:

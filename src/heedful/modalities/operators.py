@@ -157,12 +157,12 @@ def checked(
     return masks, operator, units
 
 
-def checked_operator(operator: str | None, offered: Sequence[str]) -> str:
+def checked_operator(operator: str | None, offered: Sequence[str], parts: str = "words") -> str:
     """The operator, or the model's first when none was named."""
     operator = operator or offered[0]
     if operator not in offered:
         known = "this model does not offer it" if operator in OPERATORS else "there is no such operator"
         raise HeedfulError(
-            f"words cannot be removed by {operator!r}", known, f"Use one of: {', '.join(offered)}"
+            f"{parts} cannot be removed by {operator!r}", known, f"Use one of: {', '.join(offered)}"
         )
     return operator

@@ -92,12 +92,12 @@ def attending(model: nn.Module, sites: Sites, edit: Edit) -> Iterator[None]:
             return mixed, weights
         return state.heads.transpose(1, 2).contiguous(), state.weights
 
-    with _registered(attend, edits) as name, set_attention(model, name):
+    with registered(attend, edits) as name, set_attention(model, name):
         yield
 
 
 @contextmanager
-def _registered(attend: Callable[..., Any], edits: tuple[Edit, ...]) -> Iterator[str]:
+def registered(attend: Callable[..., Any], edits: tuple[Edit, ...]) -> Iterator[str]:
     """A name under which transformers finds the function, and masks made as for eager attention."""
     from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS as MASKS
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -137,7 +137,7 @@ def find_sites(model: nn.Module, run: Callable[[], Any]) -> dict[int, list[Site]
         results.append((module, weights))
         return mixed, weights
 
-    with _registered(attend, ()) as name, set_attention(model, name):
+    with registered(attend, ()) as name, set_attention(model, name):
         out = run()
     shown: dict[int, Site] = {}
     for stack, fields in STACKS.items():

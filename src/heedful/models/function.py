@@ -45,7 +45,7 @@ class FunctionModel(Model):
     @property
     def labels(self) -> tuple[str, ...]:
         if self._labels is None:
-            self._labels = tuple(f"score {i}" for i in range(self._scores(["a"]).shape[1]))
+            self._labels = tuple(f"score {i}" for i in range(self.scores(["a"]).shape[1]))
         return self._labels
 
     def facts(self) -> dict[str, Any]:
@@ -84,11 +84,11 @@ class FunctionModel(Model):
     def target(self, x: Input, spec: Any = None) -> Target:
         if isinstance(spec, Target):
             return spec
-        scores = self._scores([text_of(x).text])[0]
+        scores = self.scores([text_of(x).text])[0]
         return targets.for_classifier(spec, "regression", self.labels, int(scores.argmax()))
 
     def predict(self, x: Input, k: int = 5, given: Sequence[int] = ()) -> list[tuple[str, float]]:
-        scores = self._scores([text_of(x).text])[0]
+        scores = self.scores([text_of(x).text])[0]
         order = np.argsort(-scores, kind="stable")[:k]
         return [(self.labels[i], float(scores[i])) for i in order]
 
@@ -151,10 +151,11 @@ class FunctionModel(Model):
 
     def _targets(self, texts: list[str], target: Target) -> Floats:
         with self.meter.counted(unique=len(texts)):
-            values: Any = target.score(self._scores(texts))  # type: ignore[arg-type]
+            values: Any = target.score(self.scores(texts))  # type: ignore[arg-type]
         return np.asarray(values)
 
-    def _scores(self, texts: list[str]) -> Floats:
+    def scores(self, texts: list[str]) -> Floats:
+        """(n, C): what the function says of each text; not counted."""
         return checked_scores(self.function(texts), len(texts), self.name, self._labels, "text")
 
 

@@ -484,9 +484,9 @@ def _output(
         return TraceOutput(
             logits,
             embeds,
-            states[-1],
+            states[-1] if states else None,
             attentions=tuple(out.attentions or ()),
-            hidden=tuple(states) if hidden else (),
+            hidden=tuple(states or ()) if hidden else (),
             notes=notes,
         )
     return TraceOutput(

@@ -17,6 +17,7 @@ from typing import Any
 
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
+from heedful.modalities.image_files import pillow
 from heedful.models.adapter import TokenModel
 from heedful.models.hf import HFBackend
 from heedful.models.image_model import ImageModel
@@ -180,6 +181,8 @@ def auto_class(config: Any, task: str | None) -> str:
 
 def load_image_processor(source: str | Path, options: dict[str, Any]) -> Any:
     import transformers
+
+    pillow()  # before transformers says in its own words that it is missing
 
     try:
         return transformers.AutoImageProcessor.from_pretrained(source, **options)

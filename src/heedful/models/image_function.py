@@ -24,7 +24,7 @@ class ImageFunction(PictureModel):
     """Scores are (n,) or (n, C) numbers; with C > 1 each column is a label."""
 
     kind = "function"
-    capabilities = frozenset({"values", "picture"})
+    capabilities = frozenset({"values", "picture", "crops"})
 
     def __init__(
         self,

@@ -9,13 +9,14 @@ can do is probed on one picture.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from math import isqrt
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -23,12 +24,14 @@ from heedful.core.arrays import Floats
 from heedful.core.cost import Meter
 from heedful.core.defaults import DEFAULT_METHODS
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Input
-from heedful.core.model import FeatureMap, Masks, Model
+from heedful.core.input import Input, Rectangle
+from heedful.core.model import FeatureMap, HeadStates, Masks, Model
 from heedful.core.progress import Progress
 from heedful.core.target import Target
 from heedful.core.trace import Trace
 from heedful.modalities.image import ImageInput, image_of
+from heedful.modalities.image_files import read_picture
+from heedful.modalities.image_masks import mask_of
 from heedful.modalities.image_operators import COLOURING, HIDING
 from heedful.models import passes, targets
 from heedful.models.attention_hooks import Edit, Sites, attending
@@ -36,6 +39,7 @@ from heedful.models.backend import AttentionOutput, TraceOutput
 from heedful.models.contexts import eager_attention, first_broken_layer, untouched
 from heedful.models.feature_map import last_feature_map
 from heedful.models.guided_relu import GuidedRelu
+from heedful.models.head_states import attention_calls, states_of
 from heedful.models.hf_config import fingerprint
 from heedful.models.image_attention import close, editable_sites, hiding, positions
 from heedful.models.image_reader import ImageReader
@@ -62,6 +66,10 @@ class PictureModel(Model):
 
     def encode(self, raw: Any, long: str = "error") -> ImageInput:
         return image_of(raw) if isinstance(raw, Input) else self.reader.read(raw)
+
+    def truth_mask(self, raw: Any, given: Any) -> npt.NDArray[np.bool_]:
+        picture = read_picture(raw.get("picture") if isinstance(raw, Mapping) else raw)
+        return self.reader.see_mask(mask_of(given, picture)).ravel()
 
     def target(self, x: Input, spec: Any = None) -> Target:
         if isinstance(spec, Target):
@@ -108,6 +116,18 @@ class PictureModel(Model):
         values, _ = passes.evaluate(rows, run, memory=cache, most=self.rows_at_once, progress=progress)
         self.meter.forwards += len(rows)
         return np.asarray(values.reshape(-1, draws_of(operator, self.named_operators)).mean(1))
+
+    def crop_values(self, x: Input, target: Target, boxes: Sequence[Rectangle]) -> Floats:
+        x = image_of(x)
+        compose, most = Composer(x), self.rows_at_once
+        rows = [ImageRow(box=box) for box in boxes]
+        with self.meter.counted(forwards=len(rows), unique=len(rows), tokens=len(rows) * len(x)):
+            queue = [rows[at : at + most] for at in range(0, len(rows), most)]
+            scores = [
+                out for _, out in passes.run_with_oom_retry(queue, lambda c: self.score_rows(compose, c))
+            ]
+        every: Any = np.concatenate(scores)
+        return np.asarray(target.score(every), dtype=np.float64)
 
 
 class ImageModel(PictureModel):
@@ -215,10 +235,19 @@ class ImageModel(PictureModel):
             "Check the weights, and the dtype: half precision overflows easily",
         )
 
-    def _as_pixels(self, embeds: Tensor) -> Tensor:
+    def as_pixels(self, embeds: Tensor) -> Tensor:
         """(n, H·W, 3) -> (n, 3, H, W)"""
         height, width = self.size_read
         return embeds.reshape(len(embeds), height, width, 3).permute(0, 3, 1, 2)
+
+    def outputs(self, embeds: Tensor) -> Tensor:
+        """(n, C) logits of points (n, H·W, 3) in the space where gradients are taken, with their graph."""
+        with untouched(self._module):
+            return self.logits_of(self.as_pixels(embeds))
+
+    def logits_of(self, pixels: Tensor) -> Tensor:
+        """(n, C) of pictures (n, 3, H, W) as the module reads them, in its present mode."""
+        return self._logits(self._call(pixels))
 
     # --- gradients ---------------------------------------------------------------------------------
 
@@ -246,16 +275,16 @@ class ImageModel(PictureModel):
         with self.meter.counted(forwards=1, backwards=1, unique=1, tokens=len(x)):
             embeds = self.lookup(x, target)[None].detach().clone().requires_grad_(True)
             with torch.inference_mode(False), torch.enable_grad():
-                out = self._traced(embeds)
+                out = self.traced(embeds)
                 self._refuse_nan(out.logits, torch.from_numpy(Composer(x).whole)[None])
                 score = target.score(out.logits)[0]
                 grads = gradients(score, out)
         return as_trace(x, target, score, out, grads, hidden)
 
-    def _traced(self, embeds: Tensor) -> TraceOutput:
+    def traced(self, embeds: Tensor) -> TraceOutput:
         """One pass with a graph from the pixels and the attention weights to the logits."""
         with untouched(self._module), eager_attention(self._module) as before:
-            out = self._call(self._as_pixels(embeds), output_attentions=True, output_hidden_states=True)
+            out = self._call(self.as_pixels(embeds), output_attentions=True, output_hidden_states=True)
         states = getattr(out, "hidden_states", None) or ()
         maps = tuple(getattr(out, "attentions", None) or ()) if self._global_attention(out) else ()
         last = states[-1] if states and states[-1].ndim == 3 and maps else None
@@ -284,9 +313,9 @@ class ImageModel(PictureModel):
         spent = self.meter.counted(
             forwards=count, backwards=count, unique=count, tokens=count * embeds.shape[1]
         )
-        with spent, torch.inference_mode(False), torch.enable_grad(), untouched(self._module):
+        with spent, torch.inference_mode(False), torch.enable_grad():
             leaf = embeds.detach().clone().requires_grad_(True)
-            value = target.score(self._logits(self._call(self._as_pixels(leaf))))
+            value = target.score(self.outputs(leaf))
             (grad,) = torch.autograd.grad(value.sum(), leaf)
         return value.detach().double(), grad
 
@@ -295,8 +324,8 @@ class ImageModel(PictureModel):
         with self.meter.counted(forwards=1, backwards=1, unique=1, tokens=len(x)):
             found = last_feature_map(
                 self._module,
-                lambda pixels: target.score(self._logits(self._call(pixels)))[0],
-                self._as_pixels(self.lookup(x, target)[None]),
+                lambda pixels: target.score(self.logits_of(pixels))[0],
+                self.as_pixels(self.lookup(x, target)[None]),
                 self.patches,
             )
         if found is None:
@@ -307,7 +336,7 @@ class ImageModel(PictureModel):
 
     def attention_only(self, x: Input, target: Target | None = None) -> AttentionOutput:
         x = image_of(x)
-        pixels = self._as_pixels(self.lookup(x, target or Target("class"))[None])
+        pixels = self.as_pixels(self.lookup(x, target or Target("class"))[None])
         spent = self.meter.counted(forwards=1, unique=1, tokens=len(x))
         with spent, untouched(self._module), eager_attention(self._module) as before, torch.no_grad():
             out = self._call(pixels, output_attentions=True)
@@ -352,11 +381,20 @@ class ImageModel(PictureModel):
         device = next(self._module.parameters()).device
         return self.attending(hiding(positions(hidden, self.patches[2]).to(device)))
 
+    def head_states(self, x: Input, target: Target) -> list[list[HeadStates]]:
+        x = image_of(x)
+        spent = self.meter.counted(forwards=1, backwards=1, unique=1, tokens=len(x))
+        with spent, torch.inference_mode(False), torch.enable_grad():
+            leaf = self.lookup(x, target)[None].detach().clone().requires_grad_(True)
+            with attention_calls(self._module) as calls:
+                score = target.score(self.outputs(leaf))[0]
+            return [states_of(score, calls, x.positions)]
+
     def value_maps(self, x: Input, target: Target, layers: int) -> list[Tensor]:
         embeds = self.lookup(x, target)[None]
         length = sum(self.patches[:1]) * self.patches[1] + self.patches[2]
         with self.meter.counted(forwards=length + 1, unique=length + 1, tokens=len(x) * (length + 1)):
-            return value_maps(self._module, lambda: self._call(self._as_pixels(embeds)), layers)
+            return value_maps(self._module, lambda: self._call(self.as_pixels(embeds)), layers)
 
     # --- what it can do ----------------------------------------------------------------------------
 
@@ -372,13 +410,13 @@ class ImageModel(PictureModel):
     @cached_property
     def _probed(self) -> tuple[frozenset[str], tuple[int, int, int]]:
         height, width = self.size_read
-        found, none = {"values", "picture"}, (0, 0, 0)
+        found, none = {"values", "picture", "crops"}, (0, 0, 0)
         grey = self._ready(torch.full((1, height, width, 3), 0.5)).permute(0, 2, 3, 1).reshape(1, -1, 3)
         with torch.inference_mode(False), torch.enable_grad():
             try:
                 embeds = grey.detach().clone().requires_grad_(True)
                 with GuidedRelu() as rule:  # counts ReLUs
-                    out = self._traced(embeds)
+                    out = self.traced(embeds)
                 wrt = [embeds, *out.attentions]
                 grads = torch.autograd.grad(out.logits.float().sum(), wrt, allow_unused=True)
             except FAILURES:
@@ -389,16 +427,16 @@ class ImageModel(PictureModel):
         if out.attentions and not all(grad is None for grad in grads[1:]):
             patches = _patches(self._module, out.attentions[0].shape[-1], height, width)
         score: Callable[[Tensor], Tensor] = lambda pixels: self._logits(self._call(pixels))[0, 0]  # noqa: E731
-        if last_feature_map(self._module, score, self._as_pixels(grey), patches or none) is not None:
+        if last_feature_map(self._module, score, self.as_pixels(grey), patches or none) is not None:
             found.add("feature-map")
         if patches is None:
             return frozenset(found), none
         found.add("attentions")
-        run: Callable[[], Any] = lambda: self._call(self._as_pixels(grey))  # noqa: E731
+        run: Callable[[], Any] = lambda: self._call(self.as_pixels(grey))  # noqa: E731
         if can_zero(self._module, run, len(out.attentions)):
             found.add("value-maps")
         if self._sites:
-            found.add("edits")
+            found |= {"edits", "head-states"}
         return frozenset(found), patches
 
 

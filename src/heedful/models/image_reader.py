@@ -10,7 +10,7 @@ and normalising. When it is loaded, one picture is used to check that both steps
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,12 @@ from torch import Tensor
 
 from heedful.core.errors import HeedfulError
 from heedful.modalities.image import ImageInput, read_regions
-from heedful.modalities.image_files import Picture, Pixels, read_picture
+from heedful.modalities.image_files import Picture, Pixels, read_picture, resized
+from heedful.modalities.image_masks import Mask
 
 KEYS = {"picture", "regions"}
 MAX_SIDE = 1024  # of a picture for a function: every removal makes a copy of it
+WHOLE = (0.0, 0.0, 1.0, 1.0)  # all of a picture
 TRIED_SIZE = (61, 83)  # of the picture that a processor is tried on: odd, and neither square
 
 
@@ -47,6 +49,9 @@ class ImageReader:
     mean: tuple[float, float, float] = (0.0, 0.0, 0.0)
     std: tuple[float, float, float] = (1.0, 1.0, 1.0)
     processor: Any = None
+    _windows: dict[tuple[int, int], tuple[float, ...]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     def normalise(self, seen: Tensor) -> Tensor:
         """Colours from 0 to 1 (..., 3) as the network reads them."""
@@ -62,7 +67,27 @@ class ImageReader:
         picture = read_picture(raw)
         pixels, notes = self._seen(picture)
         masks = read_regions(regions, *pixels.shape[:2])
-        return ImageInput(pixels, grid, special, masks, picture.source, (*picture.notes, *notes))
+        window = self._window(*picture.pixels.shape[:2])
+        return ImageInput(pixels, grid, special, masks, picture.source, (*picture.notes, *notes), window)
+
+    def _window(self, height: int, width: int) -> tuple[float, ...]:
+        """The part of a picture of this size that is seen, as shares: what is left of two ramps of
+        brightness, one along and one down, says where the first and the last place came from."""
+        if self.processor is None:
+            return WHOLE
+        if (height, width) not in self._windows:
+            along, down = (np.arange(width) + 0.5) / width, (np.arange(height) + 0.5) / height
+            ramps = np.stack(np.broadcast_arrays(along, down[:, None], 0.5), axis=2)
+            seen = processed(self.processor, np.round(255 * ramps).astype(np.uint8)) / 255.0
+            (left, right), (top, bottom) = _ends(seen[..., 0].mean(0)), _ends(seen[..., 1].mean(1))
+            self._windows[height, width] = (left, top, right, bottom)
+        return self._windows[height, width]
+
+    def see_mask(self, mask: Mask) -> Mask:
+        """A mask (H, W) of the upright picture, resized and cropped as the picture is: where at least half
+        of what a place shows was inside."""
+        grey = np.repeat(255 * mask[..., None].astype(np.uint8), 3, axis=2)
+        return np.asarray(self._seen(Picture(grey))[0][..., 0] >= 128)
 
     def _seen(self, picture: Picture) -> tuple[Pixels, tuple[str, ...]]:
         height, width = picture.pixels.shape[:2]
@@ -77,12 +102,13 @@ class ImageReader:
         return pixels, (note,) if changed else ()
 
 
-def resized(pixels: Pixels, size: tuple[int, int]) -> Pixels:
-    """By Pillow, bilinear: anti-aliased, as image processors do."""
-    from PIL import Image
-
-    made = Image.fromarray(pixels).resize((size[1], size[0]), Image.Resampling.BILINEAR)
-    return np.asarray(made).copy()
+def _ends(ramp: Any) -> tuple[float, float]:
+    """Where a line through a ramp of n places begins and ends, half a place before the first and behind the
+    last; the outer places are left out, which resampling bends."""
+    n = len(ramp)
+    inner = slice(n // 8, n - n // 8) if n >= 16 else slice(n)
+    slope, start = np.polyfit((np.arange(n) + 0.5)[inner], ramp[inner], 1) if n > 1 else (1.0, 0.0)
+    return float(np.clip(start, 0, 1)), float(np.clip(start + n * slope, 0, 1))
 
 
 def processed(processor: Any, pixels: Pixels) -> Pixels:

@@ -16,6 +16,7 @@ from heedful.core.input import Units
 from heedful.core.model import Masks
 from heedful.core.removal_record import record
 from heedful.modalities.image import ImageInput
+from heedful.modalities.image_files import resized
 from heedful.modalities.image_operators import OPERATORS, checked_image_operator, colours
 
 Colours32 = npt.NDArray[np.float32]  # (H, W, 3), 0 to 1
@@ -29,6 +30,7 @@ class ImageRow:
     unit: str = ""
     operator: str = ""
     draw: int = 0
+    box: tuple[int, ...] = ()  # a part that is cut out and enlarged: left, top, right, bottom
 
     def __len__(self) -> int:
         return 1  # all pictures of a model have one size: nothing is padded
@@ -83,6 +85,10 @@ class Composer:
         self._fills: dict[tuple[str, int], Colours32] = {}
 
     def __call__(self, row: ImageRow) -> Colours32:
+        if row.box:
+            left, top, right, bottom = row.box
+            part = resized(self.x.pixels[top:bottom, left:right], self.whole.shape[:2])
+            return np.asarray(part / 255.0, dtype=np.float32)
         if not row.gone:
             return self.whole
         gone = self.gone(row)

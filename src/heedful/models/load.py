@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable, Model
 
+JOINT = "image+text"  # the modality of models that compare pictures with texts
+
 if TYPE_CHECKING:
     from heedful.models.adapter import TokenModel
 
@@ -35,9 +37,10 @@ def load(
     ----------
     source
         A zoo name such as "zoo:sentiment", a local folder, a hub id, a pair `(transformers model,
-        tokenizer)` or `(image classifier, image processor)`, an `nn.Module` with `embed` and `forward`
-        functions and a tokenizer, or a plain
-        function from a list of texts to scores.
+        tokenizer)`, `(image classifier, image processor)` or `(dual encoder such as CLIP, processor)`, an
+        `nn.Module` with `embed` and `forward` functions and a tokenizer, or a plain function from a list of
+        texts to scores. For `modality="image+text"`: a pair of functions, pictures to vectors and texts to
+        vectors.
     tokenizer
         The tokenizer of an `nn.Module`. You can also give a loaded model: then its tokenizer is used.
     embed
@@ -45,12 +48,13 @@ def load(
     forward
         For an `nn.Module`: a function from embeddings and mask to logits.
     labels
-        Names of the outputs, if the source does not have them.
+        Names of the outputs, if the source does not have them. For a dual encoder: captions. The model is
+        then a classifier of pictures that chooses between them.
     task
         Kind of the model, such as "classifier" or "causal-lm", if it cannot be recognised.
     modality
         "image" for an `nn.Module` or a function that takes pictures. A function gets a list of arrays
-        (H, W, 3) with 8-bit colours.
+        (H, W, 3) with 8-bit colours. "image+text" for a pair of functions.
     processor
         How pictures are read: an image processor of the transformers library, or
         `heedful.models.image_reader.ImageReader(size, mean, std)`.
@@ -87,6 +91,8 @@ def load(
         return _from_name(
             str(source), options | {"trust_remote_code": trust_remote_code, "local_only": local_only}
         )
+    if (dual := _dual(source, processor, modality, labels)) is not None:
+        return dual
     if isinstance(source, tuple) and len(source) == 2:
         if _reads_pictures(source[1]):
             source, processor = source
@@ -154,9 +160,35 @@ def _one_layer(folder: Path) -> Model:
     return TokenModel(backend, tokenizer)
 
 
+def _dual(source: Any, processor: Any, modality: str | None, labels: Sequence[str] | None) -> Model | None:
+    """A model that compares pictures with texts, or None. With captions as labels it is a classifier."""
+    if isinstance(source, str | Path | Model):
+        return None
+    from heedful.models.dual_load import dual_encoder, of_functions, reads_both, zero_shot
+    from heedful.models.vector_modules import is_dual_encoder
+
+    if modality == JOINT:
+        pair = source if isinstance(source, tuple) and len(source) == 2 else (None, None)
+        if not is_dual_encoder(pair[0]):
+            model = of_functions(pair[0], pair[1], processor)
+            return model if labels is None else zero_shot(model, labels)
+    if isinstance(source, tuple) and len(source) == 2 and reads_both(source[1]):
+        source, processor = source
+    if not is_dual_encoder(source):
+        return None
+    if not reads_both(processor):
+        raise HeedfulError(
+            f"{type(source).__name__} compares pictures with texts",
+            "it needs a processor that reads both",
+            "Pass (model, processor), such as CLIPProcessor(image_processor, tokenizer)",
+        )
+    model = dual_encoder(source, processor)
+    return model if labels is None else zero_shot(model, labels)
+
+
 def _pictures(modality: str | None, processor: Any) -> bool:
-    if modality not in (None, "text", "image"):
-        raise HeedfulError(f"unknown modality {modality!r}", fix="Use text or image")
+    if modality not in (None, "text", "image", JOINT):
+        raise HeedfulError(f"unknown modality {modality!r}", fix=f"Use text, image or {JOINT}")
     return modality == "image" or processor is not None
 
 

@@ -60,8 +60,8 @@ def as_trace(
 ) -> Trace:
     """Batch dimension off, graph off. `written` is what the target says was written, as a text."""
     length = min(len(x), out.embeds.shape[1])  # the tokens of the text, without an appended continuation
-    maps = {name: tuple(map(_plain, getattr(out, name))) for name in MAPS}
-    grad_maps = {f"grad_{name}": tuple(map(_plain, getattr(grads, name))) for name in MAPS}
+    maps: dict[str, Any] = {name: tuple(map(_plain, getattr(out, name))) for name in MAPS}
+    grad_maps: dict[str, Any] = {f"grad_{name}": tuple(map(_plain, getattr(grads, name))) for name in MAPS}
     return Trace(
         x=x,
         target=target,

@@ -115,7 +115,7 @@ def document(
             Bullets((*map(_about, sheets), *_others(atlas, view), _limits())),
             Island("patches" if _patches(sheets) else "atlas", _data(atlas, sheets, levels), (grids,)),
             _kinds(sheets),
-            None if _patches(sheets) else _links(chosen),
+            _head_seen(atlas, chosen.head) if _patches(sheets) else _links(chosen),
             _scores(sheets),
             layouts(atlas, STACKS),
             _notes(atlas),
@@ -133,6 +133,15 @@ def _patches(sheets: Sequence[Sheet]) -> bool:
 def _shown(atlas: Atlas) -> Node:
     """What was read: the text, or the picture with what all heads look at."""
     return together(atlas) if any(atlas.stacks[0].grid) else Paragraph(_quoted(atlas.x.title), "quote")
+
+
+def _head_seen(atlas: Atlas, kind: HeadKind | None) -> Section | None:
+    """The one head that was asked for, on the picture."""
+    if kind is None:
+        return None
+    title = f"layer {kind.layer} head {kind.head}: {kind.kind}"
+    lead = f"Where {atlas_patches.reader_of(atlas.stacks[0])} looks."
+    return Section(title, (atlas_patches.one_head(atlas, kind.layer, kind.head),), lead)
 
 
 def links_title(how: str = "mean", layer: int | None = None) -> str:

@@ -19,7 +19,8 @@ from heedful.heads.atlas import Atlas
 from heedful.heads.head_distance import heads_layout
 from heedful.heads.maps import MapAxis, Maps
 from heedful.heads.word_maps import reachable
-from heedful.reports import atlas_image
+from heedful.modalities.image import ImageInput
+from heedful.reports import atlas_image, atlas_patches
 from heedful.reports.visible import visible
 
 if TYPE_CHECKING:
@@ -106,8 +107,11 @@ def _grid(atlas: Atlas, maps: Maps, layer: int | None, head: int | None) -> Figu
     for row, at in enumerate(layers):
         for column, which in enumerate(heads):
             box = axes[row, column]
-            picture = atlas_image.strengths(maps.weights[at, which], 64)
-            box.imshow(picture, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+            if isinstance(atlas.x, ImageInput):
+                _on_picture(box, atlas.x, maps, maps.weights[at, which])
+            else:
+                picture = atlas_image.strengths(maps.weights[at, which], 64)
+                box.imshow(picture, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
             box.set(xticks=[], yticks=[])
             box.spines[:].set(color="0.7", linewidth=0.5)
             box.set_xlabel(kinds[at, which], fontsize=6, labelpad=2)
@@ -117,6 +121,18 @@ def _grid(atlas: Atlas, maps: Maps, layer: int | None, head: int | None) -> Figu
                 box.set_ylabel(f"layer {at}", fontsize=7)
     figure.suptitle(_title(atlas, maps), fontsize=9)
     return figure
+
+
+def _on_picture(box: Any, x: ImageInput, maps: Maps, weights: Any) -> None:
+    """Where the class token looks, over the picture in grey."""
+    from heedful.reports.picture_plots import faded
+
+    extent = (0, x.width, x.height, 0)
+    box.imshow(faded(x), extent=extent, interpolation="nearest")
+    strengths = atlas_image.strengths(atlas_patches.seen(maps, weights), max(maps.grid))
+    heat = np.zeros((*strengths.shape, 4))
+    heat[..., :3], heat[..., 3] = np.array(atlas_patches.HUE) / 255, strengths
+    box.imshow(heat, extent=extent, interpolation="nearest")
 
 
 def _labels(side: MapAxis) -> tuple[list[int], list[str]]:

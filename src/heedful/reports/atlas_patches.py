@@ -14,8 +14,9 @@ from heedful.core.numbers import percent, short
 from heedful.heads.atlas import Atlas
 from heedful.heads.maps import Maps
 from heedful.modalities.image import ImageInput, image_of
+from heedful.modalities.image_png import png
 from heedful.reports import atlas_image
-from heedful.reports.picture_map import box_of, png
+from heedful.reports.picture_map import box_of
 
 LETTERS = {
     "class-token": "C",
@@ -80,6 +81,13 @@ def together(atlas: Atlas) -> Choice:
     ways += [(f"layer {n}", maps.weights[n].mean(0, dtype=np.float64)) for n in range(maps.layers)]
     tabs = [Tab(name, (_map(x, maps, matrix, name),)) for name, matrix in ways]
     return Choice(f"Where {reader_of(maps)} looks", tuple(tabs))
+
+
+def one_head(atlas: Atlas, layer: int, head: int) -> PictureMap:
+    """One head on the picture, large."""
+    maps = atlas.stacks[0]
+    matrix = maps.weights[layer, head].astype(np.float64)
+    return _map(image_of(atlas.x), maps, matrix, f"layer {layer}, head {head}")
 
 
 def _map(x: ImageInput, maps: Maps, matrix: Floats, name: str) -> PictureMap:

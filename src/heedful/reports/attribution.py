@@ -4,7 +4,6 @@ nothing is said about whether to trust it."""
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from heedful.comparisons.result import Comparison
 from heedful.core.attribution import Attribution
@@ -24,12 +23,10 @@ from heedful.core.document import (
 from heedful.core.input import Input
 from heedful.core.numbers import short
 from heedful.core.phrases import plural
-from heedful.modalities.image import ImageInput
 from heedful.reports import comparison_parts as parts
 from heedful.reports.columns import ScoreColumn, columns
 from heedful.reports.comparison_summary import explained_number
-from heedful.reports.picture_map import picture_map
-from heedful.reports.text_map import text_map
+from heedful.reports.input_map import has_picture, shaded_map
 from heedful.reports.word_labels import numbered
 from heedful.reports.word_table import word_table
 
@@ -39,15 +36,16 @@ TERMINAL_WORDS = 10
 
 
 def document(item: Attribution) -> Document:
-    alone = Comparison((item,))
+    alone = Comparison((item,), settings={"unit": item.own_unit})
     (col,) = columns(alone)
     value = "" if math.isnan(item.output) else f" ({short(item.output, 4)})"
     head = Headline(
         item.method, source=f"scores of the {alone.words.parts} for {explained_number(alone)}{value}"
     )
-    picture = isinstance(item.x, ImageInput)
+    picture = has_picture(item.x)
     legend = Only("html", (Legend(item.signed, not item.signed, picture),))
-    shading = Choice("Shaded by", (Tab(item.method, (_map(item, col), legend)),))
+    drawn = shaded_map(col, item.x, item.own_unit, _order(col)[:NUMBERED] if picture else ())
+    shading = Choice("Shaded by", (Tab(item.method, (*drawn, legend)),))
     tables = [word_table(alone, TERMINAL_WORDS, few=True)] if col.words else []
     made = (*parts.remarks(alone), *parts.cost(alone))
     tabs = Tabs(
@@ -58,14 +56,6 @@ def document(item: Attribution) -> Document:
         f"{item.method}: {item.target.name}",
         nodes(head, shading, strongest, Only("terminal", nodes(tables, _shown(col))), tabs),
     )
-
-
-def _map(item: Attribution, col: ScoreColumn) -> Node:
-    """What was explained, with the strongest units of a picture outlined."""
-    if not isinstance(item.x, ImageInput):
-        return text_map(col, str(item.x.raw))
-    drawn = picture_map(col, item.x, item.x.default_unit)
-    return replace(drawn, named=tuple(_order(col)[:NUMBERED]))
 
 
 def _order(col: ScoreColumn) -> list[int]:
@@ -85,17 +75,17 @@ def _strongest(col: ScoreColumn, x: Input) -> str:
     order = _order(col)[:NAMED_WORDS]
     words = [col.words[i] for i in order if math.isfinite(col.words[i].score)]
     if not words:
-        return f"No {x.unit_noun()} has a score."
+        return f"No {x.unit_noun(col.item.own_unit)} has a score."
     named = zip((labels[i] for i in order), words, strict=False)
     joint = "; " if x.noun == "picture" else ", "
     scores = joint.join(f"“{label}” ({col.sign(word)}{col.number(word)}{col.unit})" for label, word in named)
     sign = "" if col.item.signed else " This method gives sizes without a sign."
-    return f"Strongest {plural(x.unit_noun())}: {scores}.{sign}"
+    return f"Strongest {plural(x.unit_noun(col.item.own_unit))}: {scores}.{sign}"
 
 
 def _shown(col: ScoreColumn) -> Paragraph | None:
     count = len(col.words)
     if count <= TERMINAL_WORDS:
         return None
-    units = plural(col.item.x.unit_noun())
+    units = plural(col.item.x.unit_noun(col.item.own_unit))
     return Paragraph(f"{TERMINAL_WORDS} of {count} {units}, by highest scores.", "soft")

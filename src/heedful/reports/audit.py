@@ -79,7 +79,7 @@ def _name(audit: Audit) -> str:
 
 def _source(audit: Audit) -> Paragraph:
     """Of which model and how many texts."""
-    texts = "1 text" if audit.texts == 1 else f"{audit.texts:,} texts"
+    texts = audit.verdict.words.counted(audit.texts)
     return Paragraph((Span(_name(audit), "strong"), f", {texts}"), "soft")
 
 
@@ -94,20 +94,20 @@ def _sentences(audit: Audit) -> Iterator[str]:
 
 def _little(audit: Audit) -> str:
     """A sentence where the model hardly reads the texts."""
-    return sensitivity_warning.of_many(audit.table, str(dict(audit.made.get("model", {})).get("kind")))
+    kind = str(dict(audit.made.get("model", {})).get("kind"))
+    return sensitivity_warning.of_many(audit.table, kind, audit.verdict.words)
 
 
 def _skipped(audit: Audit) -> Iterator[str]:
     if audit.copies:
         rows = "1 row has" if audit.copies == 1 else f"{audit.copies:,} rows have"
-        yield f"{rows} the text of another: copies count once."
+        yield f"{rows} the {audit.verdict.words.noun} of another: copies count once."
     if gone := audit.rows - audit.texts - audit.copies:
         yield f"{gone:,} of {audit.rows:,} rows were skipped. {REASONS}"
     for method, count in audit.failed.items():
-        texts = "1 text" if count == 1 else f"{count:,} texts"
-        yield f"{method} has no scores on {texts}. {REASONS}"
+        yield f"{method} has no scores on {audit.verdict.words.counted(count)}. {REASONS}"
     for metric in audit.silent:
-        yield f"{metric} had no value on any text: nothing was measured by it."
+        yield f"{metric} had no value on any {audit.verdict.words.noun}: nothing was measured by it."
 
 
 def labels(audit: Audit) -> str:
@@ -115,7 +115,8 @@ def labels(audit: Audit) -> str:
     results = []
     if audit.labelled:
         results.append(
-            f"The prediction is the label on {audit.right:,} of {audit.labelled:,} labelled texts."
+            f"The prediction is the label on {audit.right:,} of {audit.labelled:,} labelled "
+            f"{audit.verdict.words.many}."
         )
     if audit.unknown:
         what = "1 label names" if audit.unknown == 1 else f"{audit.unknown:,} labels name"
@@ -132,7 +133,7 @@ def _unknown_labels(audit: Audit) -> list[str]:
     known += ", …" if len(names) > SHOWN_LABELS else ""
     return [
         f'Row {each["row"]}: the label "{each["label"][:60]}" is none of {known}; '
-        "its text counts as unlabelled."
+        f"its {audit.verdict.words.noun} counts as unlabelled."
         for each in audit.unknown_labels
     ]
 
@@ -142,11 +143,12 @@ def _chart(audit: Audit) -> Figure | None:
     lines = [_line(one) for one in ordered(audit) if one.texts]
     if not lines or audit.verdict.flat:
         return None
-    name = "share of texts on which it beat most random orders"
-    chart = Forest(lines, name, "Share of texts won, by method", "high", 0.5, "random", ends=(0.0, 1.0))
+    many = audit.verdict.words.many
+    name = f"share of {many} on which it beat most random orders"
+    chart = Forest(lines, name, f"Share of {many} won, by method", "high", 0.5, "random", ends=(0.0, 1.0))
     alone = "Lines: 95 % intervals, each for one method."
     if audit.verdict.looked_always:
-        alone = "Lines: 95 % intervals as if the number of texts had been fixed in advance."
+        alone = f"Lines: 95 % intervals as if the number of {many} had been fixed in advance."
     corrected = " The verdict is corrected for the number of methods." if grounds(audit.verdict) else ""
     return Figure(chart, f"{alone}{corrected}", "verdict")
 
@@ -169,17 +171,20 @@ def _mistakes(audit: Audit) -> Section | None:
     legend = None
     if shaded:
         legend = Legend(any(one.signed for one in shaded), any(not one.signed for one in shaded))
-    by = f" The words are shaded by {audit.verdict.use}." if shaded else ""
+    words = audit.verdict.words
+    by = f" The {words.parts} are shaded by {audit.verdict.use}." if shaded else ""
     count = audit.labelled - audit.right
     some = f" The first {len(drawn)} of {count:,} mistakes:" if count > len(drawn) else ""
     lead = f"{labels(audit)}{by}{some}"
-    return Section("Texts that the model got wrong", nodes(*first, legend, more), lead, "mistakes")
+    return Section(
+        f"{words.many.capitalize()} that the model got wrong", nodes(*first, legend, more), lead, "mistakes"
+    )
 
 
 def _mistake(one: Mistake) -> list[Node]:
     said = (
         "Row ",
-        f"{one.row}: predicted ",
+        f"{one.row}{f' ({one.file})' if one.file else ''}: predicted ",
         Span(one.prediction, "strong"),
         ", but the label is ",
         Span(one.label, "strong"),
@@ -192,7 +197,8 @@ def _mistake(one: Mistake) -> list[Node]:
         pieces.append(Piece(text, score / most if math.isfinite(score) else 0.0, signed(score), unit))
         pieces += [Piece(word[len(text) :])] if text != word else []
     before, after = (Piece("… "),) * one.cut[0], (Piece("…"),) * one.cut[1]
-    return [Paragraph(said), UnitMap((*before, *pieces, *after), one.signed, quoted=True)]
+    shown = [UnitMap((*before, *pieces, *after), one.signed, quoted=not one.file)] if pieces else []
+    return [Paragraph(said), *shown]
 
 
 # --- everything else -------------------------------------------------------------------------------
@@ -245,7 +251,7 @@ def _errors(audit: Audit) -> Section | None:
 
 
 def _made(audit: Audit) -> tuple[Node, ...]:
-    shared = "Methods and metrics share model inputs, within each text."
+    shared = f"Methods and metrics share model inputs, within each {audit.verdict.words.noun}."
     return nodes(
         Section("What it cost", (), f"{cost(audit)} {shared}"),
         Section(

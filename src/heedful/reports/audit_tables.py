@@ -13,29 +13,35 @@ from heedful.core.numbers import MISSING, at_most, fixed, percent, short, span
 from heedful.metrics.verdict import MethodVerdict
 
 BETTER, NOT_PROVEN, CIRCULAR = "●", "○", "↻"
-HEADS = ("method", "texts won", "orders beaten", "z", "gap", "model inputs")
+HEADS = ("method", "{many} won", "orders beaten", "z", "gap", "model inputs")
 LEGEND = (
     "● better than random orders; ○ not proven better. "
-    "Texts won: texts on which it beat most random orders. "
-    "Orders beaten: share of random orders that it beat, mean over texts. "
+    "{Many} won: {many} on which it beat most random orders. "
+    "Orders beaten: share of random orders that it beat, mean over {many}. "
     "z: distance from random orders, in their standard deviations. Gap: no method is better by more. "
     "Model inputs: per explanation."
 )
 SINGLE = "Each interval is for one number. The marks under By method are corrected for many comparisons."
 SKILL = (
-    "Skill, with its 95 % interval over texts: 0 is a random order, 1 the best order found. "
+    "Skill, with its 95 % interval over {many}: 0 is a random order, 1 the best order found. "
     f"{CIRCULAR} circular: the method was fitted by the removal operator of this table. {SINGLE}"
 )
 APART = "Share of random orders beaten, by family of metrics and by removal operator. These were not tested."
 NUMBERS = (
-    "Means over texts, in the unit of the metric. ↑: higher is better; ↓: lower is better. "
-    "Range: the lowest and the highest value of random orders on a text, means over texts."
+    "Means over {many}, in the unit of the metric. ↑: higher is better; ↓: lower is better. "
+    "Range: the lowest and the highest value of random orders on a {noun}, means over {many}."
 )
 SPREAD = (
-    "Removing words makes texts that no model was trained on. Where the skill depends much on how words are "
-    "removed, that part of the number is the removal and not the explanation."
+    "Removing {parts} makes {many} that no model was trained on. Where the skill depends much on how {parts} "
+    "are removed, that part of the number is the removal and not the explanation."
 )
 MIN_SPREAD, MOST_SPREADS = 0.25, 20
+
+
+def worded(text: str, audit: Audit) -> str:
+    """With the words for what was audited: texts and words, or pictures and patches."""
+    words = audit.verdict.words
+    return text.format(many=words.many, Many=words.many.capitalize(), noun=words.noun, parts=words.parts)
 
 
 def ordered(audit: Audit) -> list[MethodVerdict]:
@@ -69,8 +75,8 @@ def verdict_section(audit: Audit) -> Section | None:
         Row(tuple(Cell(text, style="good" if use else "") for text in row))
         for row, use in zip(rows, used, strict=True)
     ]
-    table = Table("The verdict by method", _columns(HEADS), tuple(drawn))
-    return Section("The verdict by method", (table,), LEGEND, "by-method")
+    table = Table("The verdict by method", _columns([worded(head, audit) for head in HEADS]), tuple(drawn))
+    return Section("The verdict by method", (table,), worded(LEGEND, audit), "by-method")
 
 
 def _columns(heads: Sequence[str]) -> tuple[Column, ...]:
@@ -117,7 +123,7 @@ def spread_section(audit: Audit) -> Section | None:
     rows = [(f"{metric}, {method}", fixed(value)) for metric, method, value in wide[:MOST_SPREADS]]
     heads = ("metric and method", "largest minus smallest skill")
     table = text_table("Spread over operators", heads, rows)
-    return Section("Where the removal operator matters most", (table,), SPREAD, "spread")
+    return Section("Where the removal operator matters most", (table,), worded(SPREAD, audit), "spread")
 
 
 # --- skills ----------------------------------------------------------------------------------------
@@ -131,10 +137,13 @@ class SkillTable:
     metrics: list[str]
     methods: list[str]  # highest mean skill first
     cells: dict[tuple[str, str], Evidence]  # (metric, method)
+    parts: str = "words"
 
     @property
     def title(self) -> str:
-        return f"Words removed by: {self.operator}" if self.operator else "Nothing removed"
+        return (
+            f"{self.parts.capitalize()} removed by: {self.operator}" if self.operator else "Nothing removed"
+        )
 
     def cell(self, metric: str, method: str) -> Cell:
         one = self.cells.get((metric, method))
@@ -165,7 +174,7 @@ def _block(audit: Audit, operator: str) -> SkillTable:
         return sum(skills) / len(skills) if skills else -math.inf
 
     methods = sorted(dict.fromkeys(e.method for e in here), key=lambda method: -mean(method))
-    return SkillTable(operator, metrics, methods, cells)
+    return SkillTable(operator, metrics, methods, cells, audit.verdict.words.parts)
 
 
 def skill_sections(audit: Audit) -> Iterator[Section]:
@@ -175,7 +184,7 @@ def skill_sections(audit: Audit) -> Iterator[Section]:
             for method in block.methods
         ]
         table = Table(f"Skill by method, {block.title}", _columns(("method", *block.metrics)), tuple(rows))
-        yield Section(block.title, (table,), "" if place else SKILL)
+        yield Section(block.title, (table,), "" if place else worded(SKILL, audit))
 
 
 # --- every number ----------------------------------------------------------------------------------
@@ -186,12 +195,13 @@ def number_sections(audit: Audit) -> Iterator[Section]:
     groups: dict[tuple[str, str], list[Evidence]] = {}
     for each in audit.table:
         groups.setdefault((each.metric, each.operator), []).append(each)
-    heads = ("method", "value", "random", "range of random", "best", "skill", "texts")
+    heads = ("method", "value", "random", "range of random", "best", "skill", audit.verdict.words.many)
     for place, ((metric, operator), found) in enumerate(groups.items()):
         arrow = "↑" if audit.better.get(metric) == "high" else "↓"
-        title = f"{arrow} {metric}, {f'words removed by: {operator}' if operator else 'nothing removed'}"
+        removed = f"{audit.verdict.words.parts} removed by: {operator}" if operator else "nothing removed"
+        title = f"{arrow} {metric}, {removed}"
         table = Table(title, _columns(heads), tuple(map(_number_row, found)))
-        yield Section(title, (table,), "" if place else NUMBERS)
+        yield Section(title, (table,), "" if place else worded(NUMBERS, audit))
 
 
 def _number_row(one: Evidence) -> Row:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from heedful.comparisons.result import Comparison, ranked_unit, unit_noun
 from heedful.comparisons.single_text import standings
@@ -20,25 +19,21 @@ from heedful.core.document import (
     Node,
     Only,
     Paragraph,
-    PictureMap,
     Span,
     Tab,
     Tabs,
-    UnitMap,
     nodes,
 )
 from heedful.core.numbers import short
 from heedful.core.phrases import left_out, plural
-from heedful.modalities.image import ImageInput
 from heedful.reports import comparison_parts as parts
 from heedful.reports import first_screen
-from heedful.reports.columns import ScoreColumn, columns
+from heedful.reports.columns import columns
 from heedful.reports.comparison_summary import after_written, explained_number, notes
 from heedful.reports.contradictions import REMOVED, first_contradictions
-from heedful.reports.picture_map import picture_effects, picture_map, plain_picture
+from heedful.reports.input_map import effects_map, has_picture, shaded_map, unshaded_map
 from heedful.reports.prediction import predictions
 from heedful.reports.tested_methods import none_passed, ordered, removal
-from heedful.reports.text_map import effect_map, plain_map, text_map
 from heedful.reports.word_table import word_table
 
 INTERRUPTED = "interrupted"
@@ -107,37 +102,24 @@ def shaded(comparison: Comparison) -> Choice:
         one = standing.get(method)
         note = f"beat {one.beat} of {one.draws}" if one else "control" if method == CONTROL else ""
         col = cols[method]
-        hatched = isinstance(comparison.x, ImageInput)
-        legend = Only("html", (Legend(col.item.signed, not col.item.signed, hatched),))
-        options.append(Tab(method, (_map(col, comparison), legend), note))
+        legend = Only("html", (Legend(col.item.signed, not col.item.signed, has_picture(comparison.x)),))
+        named = first_screen.named_units(comparison) if has_picture(comparison.x) else ()
+        drawn = shaded_map(col, comparison.x, ranked_unit(comparison), named)
+        options.append(Tab(method, (*drawn, legend), note))
     return Choice("Shaded by", tuple(options))
-
-
-def _map(col: ScoreColumn, comparison: Comparison) -> UnitMap | PictureMap:
-    """What was explained, shaded by one method."""
-    x = comparison.x
-    if isinstance(x, ImageInput):
-        drawn = picture_map(col, x, ranked_unit(comparison))
-        return replace(drawn, named=tuple(first_screen.named_units(comparison)))
-    return text_map(col, str(x.raw))
 
 
 def _without_method(comparison: Comparison) -> Tab:
     """What was explained, where no method may shade it."""
     x, measured = comparison.x, removal(comparison)
     if measured is None:
-        plain = plain_picture(x) if isinstance(x, ImageInput) else None
-        return Tab("nothing", (plain or plain_map(str(x.raw)),), "no method passed")
+        return Tab("nothing", unshaded_map(x), "no method passed")
     how = REMOVED.get(measured.operator, "removing")
-    drawn: UnitMap | PictureMap
-    if isinstance(x, ImageInput):
-        named = tuple(first_screen.named_units(comparison))
-        drawn = replace(picture_effects(measured, x, ranked_unit(comparison)), named=named)
-    else:
-        drawn = effect_map(measured, columns(comparison)[0].words, str(x.raw))
+    named = first_screen.named_units(comparison) if has_picture(x) else ()
+    drawn = effects_map(measured, columns(comparison)[0], ranked_unit(comparison), named)
     note = f"by {how} each {unit_noun(comparison)}"
-    legend = Legend(signed=True, unsigned=False, hatched=isinstance(x, ImageInput))
-    return Tab("measured effect", (drawn, Only("html", (legend,))), note)
+    legend = Legend(signed=True, unsigned=False, hatched=has_picture(x))
+    return Tab("measured effect", (*drawn, Only("html", (legend,))), note)
 
 
 def _scale(comparison: Comparison) -> str:
@@ -170,9 +152,9 @@ def _numbers(comparison: Comparison) -> dict[str, object]:
     without the agreement, which is on the page."""
     data = comparison.to_dict()
     del data["agreement"]
-    picture = isinstance(comparison.x, ImageInput)
+    picture = has_picture(comparison.x)
     if picture:  # it is on the page, and scores by pixel are many
-        del data["x"]["pixels"]
+        (data["x"].get("picture") or data["x"]).pop("png", None)
     for item in data["attributions"]:
         for name in ("scores", "stderr") if picture else ("words",):
             del item[name]

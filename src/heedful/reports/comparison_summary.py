@@ -58,6 +58,7 @@ def explained_number(comparison: Comparison) -> str:
         "regression": f"the output {label}",
         "token": f"the logit of the token {label}",
         "sequence": f"the log-probability of {label}",
+        "similarity": f"the similarity of the picture with {label}",
     }.get(target.kind, label)
     if target.contrasted:
         what += f" minus that of {quote(target.contrast_label or str(target.contrast))}"

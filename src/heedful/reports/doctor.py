@@ -10,6 +10,7 @@ from heedful.core.document import Cell, Column, Document, Facts, Headline, Row, 
 NAMES = (
     "name",
     "kind",
+    "reads",
     "class",
     "labels",
     "parameters",

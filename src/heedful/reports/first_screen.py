@@ -253,7 +253,7 @@ def which_to_use(comparison: Comparison, ask: str = "") -> str:
 
 def effect_unit(comparison: Comparison) -> str:
     """What a measured effect is a change of."""
-    kinds = {"sequence": "log-probability", "regression": "output"}
+    kinds = {"sequence": "log-probability", "regression": "output", "similarity": "similarity"}
     function = comparison.model.get("kind") == "function"
     return f"{'score' if function else kinds.get(comparison.target.kind, 'logit')} change"
 

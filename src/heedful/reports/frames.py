@@ -45,7 +45,7 @@ def frame(result: object, **options: Any) -> pd.DataFrame:
 
 @frame.register
 def _attribution(result: Attribution, unit: str = "") -> pd.DataFrame:
-    name = unit or result.x.default_unit
+    name = unit or result.own_unit
     return pd.DataFrame(_unit_rows(result, name), columns=_unit_columns(result, name))
 
 

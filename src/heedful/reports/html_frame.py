@@ -21,6 +21,7 @@ STYLES = ("report.css", "features.css")
 SCRIPTS = ("reading.js", "saving.js", "charts.js")
 DATA = 'JSON.parse(document.getElementById("heedful-data").textContent)'
 ATLAS_SCRIPTS = ("atlas_data.js", "atlas_canvas.js", "atlas_links.js", "atlas_matrix.js", "atlas.js")
+PATCH_SCRIPTS = ("atlas_data.js", "atlas_patches.js")
 ESCAPES = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
 
 
@@ -36,7 +37,7 @@ def script_data(numbers: Any) -> str:
 def island_script(name: str) -> str:
     """What starts a component on a page of its own."""
     if name == "patches":
-        return f"{component('atlas_data.js')}{component('atlas_patches.js')}\npatches(root, {DATA});"
+        return f"{''.join(map(component, PATCH_SCRIPTS))}\npatches(root, {DATA});"
     if name == "atlas":
         return '(() => {\n"use strict";\n' + component("atlas_own.js") + atlas_scripts() + "\n})();"
     return f"{name}(root, {DATA});"

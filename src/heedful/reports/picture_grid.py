@@ -11,22 +11,21 @@ from heedful.core.defaults import CONTROL, CONTROLS
 from heedful.core.document import Group, Legend, Node, PictureMap, Section
 from heedful.core.internals import Removal
 from heedful.core.phrases import listed, plural
-from heedful.modalities.image import ImageInput, image_of
-from heedful.reports.columns import columns
-from heedful.reports.picture_map import picture_effects, picture_map, plain_picture
+from heedful.reports.columns import ScoreColumn, columns
+from heedful.reports.input_map import Maps, effects_map, shaded_map, unshaded_map
 from heedful.reports.tested_methods import ordered
 
 
 def by_method(comparison: Comparison) -> Section:
     """One small map per method, on one scale, those that beat most random orders first."""
-    x, unit = image_of(comparison.x), ranked_unit(comparison)
+    x, unit = comparison.x, ranked_unit(comparison)
     cols = {col.method: col for col in columns(comparison)}
-    tiles = [_tile("the picture", "as the model sees it", plain_picture(x))]
+    tiles = [_tile(f"the {x.noun}", "as the model sees it", unshaded_map(x))]
     if (measured := most_measured(comparison)) is not None:
-        tiles.append(_measured(measured, x, unit))
+        tiles.append(_measured(measured, columns(comparison)[0], unit))
     for method in ordered(comparison):
         col = cols[method]
-        tiles.append(_tile(col.label, standing_text(comparison, method), picture_map(col, x, unit)))
+        tiles.append(_tile(col.label, standing_text(comparison, method), shaded_map(col, x, unit)))
     lead = (
         f"One colour scale for all: full colour is each method's own strongest {unit_noun(comparison)}, "
         "because their numbers have different units. Beside them: what was measured."
@@ -47,15 +46,18 @@ def _count(measured: Removal) -> int:
     return sum(map(math.isfinite, measured.leave_one_out))
 
 
-def _measured(measured: Removal, x: ImageInput, unit: str) -> Section:
+def _measured(measured: Removal, col: ScoreColumn, unit: str) -> Section:
+    x = col.item.x
     noun, count, total = x.unit_noun(unit), _count(measured), len(measured.leave_one_out)
     some = f", {count} of {total} {plural(noun)}" if count < total else ""
     text = f"each {noun} really removed ({measured.operator}){some}"
-    return _tile("measured effect", text, picture_effects(measured, x, unit))
+    return _tile("measured effect", text, effects_map(measured, col, unit))
 
 
-def _tile(title: str, text: str, drawn: PictureMap) -> Section:
-    inside: tuple[Node, ...] = (replace(drawn, small=True),)
+def _tile(title: str, text: str, drawn: Maps) -> Section:
+    inside: tuple[Node, ...] = tuple(
+        replace(each, small=True) if isinstance(each, PictureMap) else each for each in drawn
+    )
     return Section(title, inside, text, "map", minor=True)
 
 

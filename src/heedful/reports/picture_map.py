@@ -7,8 +7,6 @@ of the unit that covers most of it.
 from __future__ import annotations
 
 import math
-import struct
-import zlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,9 +16,8 @@ from heedful.core.input import Rectangle, Region, Units
 from heedful.core.internals import Removal
 from heedful.core.numbers import fixed_signed
 from heedful.modalities.image import ImageInput
-from heedful.modalities.image_files import Pixels
+from heedful.modalities.image_png import png
 from heedful.reports.columns import ScoreColumn
-from heedful.reports.tested_methods import largest_effect
 
 FINE_CELLS = 56  # per side, for units that are no rectangles
 
@@ -32,9 +29,10 @@ def picture_map(col: ScoreColumn, x: ImageInput, unit: str) -> PictureMap:
     return _drawn(x, unit, shares, tips, col.item.signed, f"The picture, shaded by {col.method}")
 
 
-def picture_effects(measured: Removal, x: ImageInput, unit: str) -> PictureMap:
-    """The same by the measured effect of removing each unit; units that were not removed have no colour."""
-    top = largest_effect(measured) or 1.0
+def picture_effects(measured: Removal, x: ImageInput, unit: str, top: float) -> PictureMap:
+    """The same by the measured effect of removing each unit, `top` at full colour; units that were not
+    removed have no colour."""
+    top = top or 1.0
     labels, shares, tips = x.units(unit).labels, [], []
     for label, value in zip(labels, measured.leave_one_out, strict=True):
         known = math.isfinite(value)
@@ -86,16 +84,3 @@ def box_of(region: Region) -> Rectangle:
 
 def _area(box: Rectangle) -> int:
     return (box.right - box.left) * (box.bottom - box.top)
-
-
-def png(pixels: Pixels) -> bytes:
-    """A PNG file of 8-bit colours. Written here, so that a report opens without Pillow."""
-    height, width, _ = pixels.shape
-    lines = b"".join(b"\0" + pixels[row].tobytes() for row in range(height))
-
-    def chunk(name: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    body = chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(lines, 9)) + chunk(b"IEND", b"")
-    return b"\x89PNG\r\n\x1a\n" + body

@@ -25,7 +25,7 @@ GREY_SHARE, LIGHT_SHARE = 0.85, 0.35  # how far a picture fades under its colour
 def shade_axes(axes: Axes, col: ScoreColumn, x: ImageInput, unit: str) -> None:
     """The picture in grey, the colours over it, hatched where they are against the target."""
     node = picture_map(col, x, unit)
-    axes.imshow(_faded(x), interpolation="nearest")
+    axes.imshow(faded(x), interpolation="nearest")
     axes.imshow(heat(node), interpolation="nearest")
     for part in node.parts:
         if level(part.share) > 1 and hue(part.share, node.signed) == "neg":
@@ -47,7 +47,8 @@ def heat(node: PictureMap) -> npt.NDArray[np.float64]:
     return drawn
 
 
-def _faded(x: ImageInput) -> npt.NDArray[np.float64]:
+def faded(x: ImageInput) -> npt.NDArray[np.float64]:
+    """The picture as it lies under colours."""
     colours = x.pixels / 255.0
     grey = colours.mean(2, keepdims=True)
     mixed = GREY_SHARE * grey + (1 - GREY_SHARE) * colours

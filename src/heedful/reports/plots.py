@@ -99,7 +99,7 @@ def drawn(result: object, **options: Any) -> Plot:
 @drawn.register
 def _attribution(result: Attribution, unit: str = "", top: int = 20) -> Plot:
     """Bars in reading order; of a long text the `top` strongest words. A picture is shaded."""
-    unit = unit or result.x.default_unit
+    unit = unit or result.own_unit
     if isinstance(result.x, ImageInput):
         return _shaded([column(result, unit)], result.x, unit, result.target)
     words = [each for each in result.units(unit) if math.isfinite(each.score)]

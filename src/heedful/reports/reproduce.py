@@ -12,7 +12,10 @@ from typing import Any
 from heedful.comparisons.result import Comparison
 from heedful.comparisons.single_text import METRICS
 from heedful.core.command_line import command_line, param_text
+from heedful.modalities.image import ImageInput
+from heedful.modalities.text import TextInput
 
+UNNAMED = "picture"  # the source of a picture that came as an array or as bytes
 DEFAULTS: dict[str, Any] = {"draws": None, "unit": "word", "seed": 0, "budget": None, "long": "error"}
 
 
@@ -57,6 +60,8 @@ def python(comparison: Comparison) -> str:
     text = tuple(text) if _is_pair(text) else text
     objects = comparison.settings.get("objects") or ()
     shown = "...,  # your own encoded text" if "text" in objects else f"{text!r},"
+    if text is None:
+        shown = f"...,  # your {comparison.x.noun}"
     lines = ["import heedful", "", load, "cmp = heedful.explain(", "    model,", f"    {shown}"]
     if (methods := _methods(comparison)) is not None:
         lines.append(f"    methods={methods!r},")
@@ -85,6 +90,11 @@ def _source(comparison: Comparison) -> str | None:
 
 
 def _text(comparison: Comparison) -> Any:
+    """What was given; of a picture its path, or None where it came without one."""
+    if isinstance(comparison.x, ImageInput):
+        return comparison.x.source if comparison.x.source != UNNAMED else None
+    if not isinstance(comparison.x, TextInput):
+        return None
     return comparison.settings.get("text") or comparison.x.raw
 
 
@@ -124,9 +134,10 @@ def _texts(comparison: Comparison) -> set[str]:
 
 
 def _changed(comparison: Comparison) -> dict[str, Any]:
+    usual = DEFAULTS | {"unit": comparison.x.default_unit}
     return {
         name: comparison.settings[name]
-        for name, default in DEFAULTS.items()
+        for name, default in usual.items()
         if comparison.settings.get(name, default) != default
     }
 

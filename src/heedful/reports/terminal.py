@@ -21,6 +21,7 @@ from heedful.core import document as doc
 from heedful.core.document import Document, Inline, Node
 from heedful.reports.charts.text import chart_lines
 from heedful.reports.half_blocks import half_blocks
+from heedful.reports.half_blocks import key as picture_key
 from heedful.reports.shading import COLOUR_NAMES, FAILED, HOLDS, TERMINAL_COLOURS, hue, level
 from heedful.reports.terminal_grid import TableGrid
 from heedful.reports.visible import visible
@@ -153,6 +154,9 @@ class TerminalRenderer:
                 yield Text.assemble(self._text(inside), (f"  ({visible(key)})", "dim"))
             else:
                 yield from self.draw(inside)
+            if isinstance(inside, doc.PictureMap) and inside.parts:
+                by = f"{node.title.lower()} {first.title}"
+                yield Text(f"({visible(picture_key(inside, self.plain, by))})", "dim")
 
     @draw.register
     def _(self, node: doc.Only) -> Iterator[RenderableType]:
@@ -214,7 +218,7 @@ class TerminalRenderer:
 
     @draw.register
     def _(self, node: doc.PictureMap) -> Iterator[RenderableType]:
-        yield from half_blocks(node, self.plain)
+        yield from half_blocks(node, self.plain, self.width)
 
     @draw.register
     def _(self, node: doc.Legend) -> Iterator[RenderableType]:

@@ -10,7 +10,6 @@ from heedful.core.document import Piece, UnitMap
 from heedful.core.internals import Removal
 from heedful.core.numbers import fixed_signed
 from heedful.reports.columns import ScoreColumn
-from heedful.reports.tested_methods import largest_effect
 
 
 def text_map(col: ScoreColumn, text: str) -> UnitMap:
@@ -22,9 +21,10 @@ def text_map(col: ScoreColumn, text: str) -> UnitMap:
     return _shaded(col.words, shades, text, col.item.signed)
 
 
-def effect_map(measured: Removal, words: Sequence[UnitScore], text: str) -> UnitMap:
-    """The same by the measured effect of removing each word; words that were not removed have no colour."""
-    top = largest_effect(measured) or 1.0
+def effect_map(measured: Removal, words: Sequence[UnitScore], text: str, top: float) -> UnitMap:
+    """The same by the measured effect of removing each word, `top` at full colour; words that were not
+    removed have no colour."""
+    top = top or 1.0
     shades = [
         (value / top, fixed_signed(value)) if math.isfinite(value) else (0.0, "not measured")
         for value in measured.leave_one_out

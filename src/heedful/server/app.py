@@ -31,7 +31,8 @@ from heedful.server.job_queue import system_sentence
 from heedful.server.live_explain import warm_up
 from heedful.server.model_pool import ModelPool
 from heedful.server.model_thread import Busy, ClientDisconnected
-from heedful.server.routes import explain, generate, jobs
+from heedful.server.picture_store import PictureNotFound
+from heedful.server.routes import explain, generate, jobs, pictures
 from heedful.server.run_list import Runs
 from heedful.server.state import NotFound, ServerState
 from heedful.server.static_files import FILES
@@ -93,10 +94,12 @@ def application(state: ServerState, config: ServerConfig) -> Any:
     app.include_router(explain.router)
     app.include_router(jobs.router)
     app.include_router(generate.router)
+    app.include_router(pictures.router)
     for place, (kind, content) in FILES.items():
         app.add_api_route(place, _file(kind, content), methods=["GET"], include_in_schema=False)
     app.add_exception_handler(HeedfulError, _bad_request)
     app.add_exception_handler(NotFound, _not_found)
+    app.add_exception_handler(PictureNotFound, _not_found)
     app.add_exception_handler(Busy, _too_many_requests)
     app.add_exception_handler(ClientDisconnected, _client_disconnected)
     app.add_exception_handler(RequestValidationError, _invalid)

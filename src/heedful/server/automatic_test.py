@@ -1,6 +1,6 @@
 """The test of the methods that the page runs by itself, where it is cheap, and the first screen as data.
 
-    operations = 2 x model inputs x tokens x parameters
+    operations = 2 x model inputs x positions (tokens of a text) x parameters
 
 It is the rule of the plan (heedful.comparisons.planning), never a clock: the same text of the same model is
 always treated alike. A test of more operations waits for a click. So does a cheap one while others are at
@@ -19,6 +19,7 @@ from heedful.comparisons.result import Comparison, ranked_unit
 from heedful.core.defaults import CONTROL
 from heedful.core.document import Bullets, Node, Paragraph, nodes
 from heedful.core.internals import Removal
+from heedful.core.phrases import plural
 from heedful.reports import comparison as report
 from heedful.reports import first_screen
 from heedful.reports.tested_methods import ordered, passed, removal
@@ -33,9 +34,13 @@ ASK_FOR_AUDIT = (
 )
 
 
-def operations(inputs: float, tokens: int, size: int) -> float:
+def ask_for_audit(comparison: Comparison) -> str:
+    return ASK_FOR_AUDIT.replace("texts", plural(comparison.x.noun))
+
+
+def operations(inputs: float, positions: int, size: int) -> float:
     """Of so many model inputs; of a model whose size is not known, infinitely many."""
-    return 2.0 * inputs * tokens * (size or math.inf)
+    return 2.0 * inputs * positions * (size or math.inf)
 
 
 def is_cheap(made: Plan) -> bool:
@@ -43,7 +48,7 @@ def is_cheap(made: Plan) -> bool:
     if not made.weighing or {entry.name for entry in made.chosen} <= {CONTROL}:
         return False
     inputs = made.likely_rows + made.weighing
-    return operations(inputs, len(made.x), made.model.size) <= MAX_OPERATIONS
+    return operations(inputs, made.x.read_length, made.model.size) <= MAX_OPERATIONS
 
 
 def removed_alone(made: Plan, unit: str, operator: str) -> Removal:
@@ -59,7 +64,7 @@ def untested(comparison: Comparison) -> tuple[Node, ...]:
     """The first screen until the test is done: no words are named, and the colours are only a claim."""
     method = ordered(comparison)[0]
     claim = f"Not tested yet: the colours show what {method} claims."
-    use = first_screen.which_to_use(comparison, ASK_FOR_AUDIT)
+    use = first_screen.which_to_use(comparison, ask_for_audit(comparison))
     return nodes(report.shaded(comparison), Bullets((claim,)), Paragraph(use, "answer") if use else None)
 
 
@@ -81,5 +86,5 @@ def first_screen_of(comparison: Comparison) -> responses.FirstScreen:
             for one in passed(comparison)
         ],
         methods=first_screen.better_than_random(comparison),
-        advice=first_screen.which_to_use(comparison, ASK_FOR_AUDIT),
+        advice=first_screen.which_to_use(comparison, ask_for_audit(comparison)),
     )

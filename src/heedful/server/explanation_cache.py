@@ -1,4 +1,4 @@
-"""What the server remembers of the texts that were explained, and how quick each model was."""
+"""What the server remembers: what was explained, pictures that were sent, and how quick each model was."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 
 from heedful.core.attribution import Attribution
 from heedful.core.internals import Removal
+from heedful.server.picture_store import PictureStore
 
-MAX_REMEMBERED_TEXTS = 64  # texts whose explanations are kept
+MAX_REMEMBERED_TEXTS = 64  # texts and pictures whose explanations are kept
 MIN_PACE_ROWS, MAX_PACES = 8, 9  # rows from which on a method tells the pace, and how many such are looked at
 
 
@@ -25,6 +26,7 @@ class ExplanationCache:
         self._rows: dict[tuple[str, str], deque[int]] = {}
         self._removals = OrderedDict[Any, Removal]()
         self.advice: dict[str, dict[str, Any]] = {}  # model -> what an audit recommends, as settings
+        self.pictures = PictureStore()
         self._lock = threading.Lock()
 
     def pace(self, model: str) -> float | None:

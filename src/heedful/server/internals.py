@@ -14,8 +14,10 @@ import numpy as np
 
 from heedful.comparisons.result import Comparison
 from heedful.core.errors import HeedfulError
+from heedful.core.model import Model
 from heedful.features.reading.results import SavedFeature
 from heedful.heads.atlas import Atlas
+from heedful.modalities.text import TextInput
 from heedful.server.feature_cache import Codes, read_codes
 from heedful.server.job_queue import Job
 from heedful.server.live_explain import predicted
@@ -106,20 +108,24 @@ class Dictionary:
 # --- attention -------------------------------------------------------------------------------------
 
 
-def attention_atlas(model: TokenModel, ask: requests.AttentionRequest, job: Job) -> Atlas:
-    """Every head, where that is not too much for a page."""
+def attention_atlas(model: Model, raw: Any, job: Job) -> Atlas:
+    """Every head on a text or a picture, where that is not too much for a page."""
     from heedful.heads.atlas import attention, encoded
 
     job.report("reading every head")
-    x = encoded(model, ask.given(), "error")
+    if why := model.lacks({"attentions"}):
+        raise HeedfulError(f"{model.name} shows no attention", why)
+    x = encoded(model, raw, "error")
+    positions = len(x.positions.owner)
     config = getattr(model.module, "config", None)
     heads = int(getattr(config, "num_hidden_layers", 1)) * int(getattr(config, "num_attention_heads", 1))
-    if heads * len(x) ** 2 > 40 * MAX_ATLAS_WEIGHTS:
+    if heads * positions**2 > 40 * MAX_ATLAS_WEIGHTS:
+        what = "tokens" if isinstance(x, TextInput) else "patches"
         raise HeedfulError(
-            f"{heads} heads on {len(x):,} tokens are too many weights for a page",
-            fix="Shorten the text, or write a file: heedful attention TEXT --html heads.html",
+            f"{heads} heads on {positions:,} {what} are too many weights for a page",
+            fix="Write a file instead: heedful attention INPUT --html heads.html",
         )
-    return attention(model, ask.given())
+    return attention(model, raw)
 
 
 def atlas_parts(atlas: Atlas) -> dict[str, Any]:
@@ -129,7 +135,7 @@ def atlas_parts(atlas: Atlas) -> dict[str, Any]:
 
     document = atlas.document()
     (island,) = (node for node in document.nodes if isinstance(node, Island))
-    return {"html": body(document, 2), "data": dict(island.data)}
+    return {"html": body(document, 2), "data": dict(island.data), "component": island.component}
 
 
 # --- features --------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """While one types: the prediction, the methods that cost little, and what the others would cost.
 
-Methods are taken in the order of `LIVE_ORDER`, those first that most often beat random orders in audits,
+Methods are taken in the order of `live_order`, those first that most often beat random orders in audits,
 until together they would take `LIVE_SECONDS`; those that read one trace count once. Costs come from the plan
 (heedful.comparisons.planning) and from what the methods took before. Explanations are remembered by text,
 target, unit and seed, so a job does not run again what was found while typing. Where all methods and their
@@ -16,46 +16,71 @@ from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from heedful.comparisons.execute import execute
 from heedful.comparisons.planning import Plan, plan
 from heedful.comparisons.result import Comparison, ranked_unit
 from heedful.comparisons.single_text import operator_of
 from heedful.core import registry
 from heedful.core.attribution import Attribution
-from heedful.core.defaults import CONTROL, DEFAULT_METHODS
+from heedful.core.defaults import CONTROL
 from heedful.core.document import Node
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Input
 from heedful.core.model import Model
+from heedful.modalities.image_files import Picture
+from heedful.modalities.text import TextInput
 from heedful.reports import comparison as report
 from heedful.reports import comparison_parts as sections
 from heedful.reports.comparison_summary import explained, notes
 from heedful.reports.html import nodes_html
+from heedful.reports.input_map import has_picture
+from heedful.reports.picture_grid import by_method
 from heedful.reports.prediction import predictions
 from heedful.reports.tested_methods import ordered
-from heedful.server.automatic_test import ASK_FOR_AUDIT, is_cheap, removed_alone, untested
+from heedful.server.automatic_test import ask_for_audit, is_cheap, removed_alone, untested
 from heedful.server.explanation_cache import ExplanationCache
+from heedful.server.picture_cells import cells_of
 from heedful.server.schemas import requests, responses
 
 LIVE_SECONDS = 0.2  # seconds that the methods together may take while one types;
 FIRST_METHOD_SECONDS = 0.5  # where none fits into that, the cheapest may take so long
 FAITHFUL_METHODS = ("occlusion", "integrated-gradients", "lime", "grad-x-input")
-LIVE_ORDER = (*FAITHFUL_METHODS, *(name for name in DEFAULT_METHODS if name not in FAITHFUL_METHODS))
 CROWD_SIZE = 8  # half of that where so many others wait, a third for twice as many, and so on
 QUEUE_FOR_TEST = 2  # others that wait: from so many on, no test starts by itself
 QUICK_ROW = 0.02  # seconds per model input up to which sampling methods are warmed up, too
 OWN = "occlusion"  # where it is cheap enough to run, so is removing each word by another operator
 WARM_UP_TEXT = "The first text takes longer than all that follow, so it is asked before anybody waits for it."
+WARM_UP_SIDE = 64  # pixels of a picture that does the same
 Parts = dict[str, str]
+
+
+def given(model: Model, ask: requests.InputRequest, memory: ExplanationCache) -> Any:
+    """What the model is to read. A model of pictures gets pictures that were sent, never a string: that would
+    be the path of a file."""
+    if ask.picture is None and not reads_pictures(model):
+        return ask.given()
+    if ask.picture is None:
+        raise HeedfulError(f"{ask.model[:80]} reads pictures", "no picture was sent", "Choose a picture")
+    if not reads_pictures(model):
+        raise HeedfulError(f"{ask.model[:80]} reads texts, not pictures", fix="Type a text")
+    picture = memory.pictures.get(ask.picture).picture
+    return {"picture": picture, "text": ask.text} if ask.text else picture
+
+
+def reads_pictures(model: Model) -> bool:
+    """Alone, or with a text."""
+    return "picture" in model.capabilities
 
 
 def chosen(model: Model, methods: Sequence[str] | None, use: str = "") -> tuple[list[str], dict[str, str]]:
     """(methods to plan, method -> why not) of those asked for; None: the usual ones, and the one that an
     audit recommends, in the order of `heedful.explain`."""
     able = {s.method: s for s in registry.support(model)}
-    usual = [name for name in able if name in DEFAULT_METHODS]
+    usual = [name for name in able if name in model.default_methods]
     if use in able and use not in usual:
-        usual = [use, *DEFAULT_METHODS]
+        usual = [use, *(name for name in model.default_methods if name in able)]
     wanted = [name for name in usual if able[name].ok] if methods is None else list(dict.fromkeys(methods))
     for name in wanted:
         registry.get(name)
@@ -70,7 +95,7 @@ def planned(
     names, skipped = chosen(model, ask.methods, str(memory.advice.get(ask.model, {}).get("use", "")))
     made = plan(
         model,
-        ask.given(),
+        given(model, ask, memory),
         names or [CONTROL],
         ask.spec,
         ask.unit,
@@ -79,9 +104,10 @@ def planned(
         evidence=test and "values" in model.capabilities,
         timed=False,
     )
-    settings = {**made.settings, "source": ask.model, "target": ask.spec, "text": ask.given(), "params": {}}
+    settings = {**made.settings, "source": ask.model, "target": ask.spec, "params": {}}
+    settings |= {"text": ask.given()} if ask.picture is None else {"picture": ask.picture, "text": ask.text}
     settings |= {"audit": advice} if (advice := memory.advice.get(ask.model)) else {}
-    if ask.methods is None and set(names) <= set(DEFAULT_METHODS):
+    if ask.methods is None and set(names) <= set(model.default_methods):
         settings["methods"] = None  # so they need no name to be run again
     return replace(paced(made, memory, ask.model), settings=settings, named=False), skipped
 
@@ -112,7 +138,8 @@ def cheap(
     the cheapest."""
     live: list[str] = []
     spent, traced = 0.0, False
-    for entry in sorted(made.chosen, key=lambda e: _preference(e.name)):
+    preferred = live_order(made.model)
+    for entry in sorted(made.chosen, key=lambda e: _preference(e.name, preferred)):
         cost = 0.0 if entry.name in known else seconds[entry.name]
         if entry.counts is None and traced:
             cost = 0.0
@@ -123,12 +150,17 @@ def cheap(
         traced = traced or (entry.counts is None and cost > 0)  # the control needs no trace
     if set(live) <= {CONTROL}:
         others = [name for name in seconds if name != CONTROL and seconds[name] <= FIRST_METHOD_SECONDS]
-        live += sorted(others, key=lambda name: (seconds[name], _preference(name)))[:1]
+        live += sorted(others, key=lambda name: (seconds[name], _preference(name, preferred)))[:1]
     return live
 
 
-def _preference(method: str) -> int:
-    return LIVE_ORDER.index(method) if method in LIVE_ORDER else len(LIVE_ORDER)
+def live_order(model: Model) -> list[str]:
+    """The usual methods, the most faithful first."""
+    return [*FAITHFUL_METHODS, *(name for name in model.default_methods if name not in FAITHFUL_METHODS)]
+
+
+def _preference(method: str, preferred: Sequence[str]) -> int:
+    return preferred.index(method) if method in preferred else len(preferred)
 
 
 def explain_live(
@@ -148,7 +180,8 @@ def explain_live(
     if not automatic and waiting < CROWD_SIZE:
         comparison = with_removal(comparison, made, memory, ask.key)
     return responses.LiveAnswer(
-        text=str(made.x.raw),
+        text="" if reads_pictures(model) else str(made.x.raw),
+        picture=cells_of(made.x, ranked_unit(comparison)) if has_picture(made.x) else None,
         prediction=predicted(comparison),
         target=made.target.name,
         explained=explained(comparison),
@@ -168,13 +201,22 @@ def warm_up(name: str, model: Model, memory: ExplanationCache) -> None:
     """Once after loading: what is slow the first time, how quick model inputs are, and how many a method
     takes."""
     with suppress(HeedfulError):
-        ask = requests.LiveRequest(model=name, text=WARM_UP_TEXT, methods=[OWN, "grad-l2"])
+        ask = _first_question(name, model, memory)
         made, _ = planned(model, ask, memory, test=False)
         memory.add(ask.key, run_some(made, [entry.name for entry in made.chosen], {}).attributions)
         if planned(model, ask, memory, test=False)[0].seconds_per_row <= QUICK_ROW:
-            sampled = requests.LiveRequest(model=name, text=WARM_UP_TEXT, methods=None)
+            sampled = ask.model_copy(update={"methods": None})
             made, _ = planned(model, sampled, memory, test=False)
             memory.add(ask.key, run_some(made, [*FAITHFUL_METHODS], memory.of(ask.key)).attributions)
+
+
+def _first_question(name: str, model: Model, memory: ExplanationCache) -> requests.LiveRequest:
+    methods = [OWN, "grad-l2"]
+    if not reads_pictures(model):
+        return requests.LiveRequest(model=name, text=WARM_UP_TEXT, methods=methods)
+    noise = np.random.default_rng(0).integers(0, 256, (WARM_UP_SIDE, WARM_UP_SIDE, 3), dtype=np.uint8)
+    number = memory.pictures.keep(Picture(noise)).number
+    return requests.LiveRequest(model=name, picture=number, methods=methods)
 
 
 def run_some(made: Plan, names: Sequence[str], known: Mapping[str, Attribution]) -> Comparison:
@@ -210,10 +252,13 @@ def parts(comparison: Comparison, agreement: bool = True, test_follows: bool = F
     """Sections of the report, drawn by the report's own code; those methods first that beat most random
     orders."""
     best_first = replace(comparison, attributions=tuple(comparison[name] for name in ordered(comparison)))
+    is_picture = has_picture(comparison.x)
     drawn: dict[str, Sequence[Node]] = {
-        "verdict": untested(comparison) if test_follows else report.first(comparison, ASK_FOR_AUDIT),
-        "methods": [sections.methods(best_first)],
-        "numbers": sections.words(comparison),
+        "verdict": untested(comparison)
+        if test_follows
+        else report.first(comparison, ask_for_audit(comparison)),
+        "methods": [by_method(comparison) if is_picture else sections.methods(best_first)],
+        "numbers": [sections.claims(comparison)] if is_picture else sections.words(comparison),
         "evidence": sections.evidence(comparison),
         "agreement": sections.agreement(comparison) if agreement else (),
         "cost": sections.cost(comparison),
@@ -231,6 +276,8 @@ def predicted(comparison: Comparison) -> list[responses.Prediction]:
 
 
 def words_of(x: Input) -> list[responses.TextPiece]:
+    if not isinstance(x, TextInput):
+        return []
     words = x.units("word")
     return [
         responses.TextPiece(text=label, start=region[0], end=region[1])

@@ -134,6 +134,13 @@ def opened(place: RunPlace) -> tuple[responses.RunPage, Callable[[], str]]:
     except HeedfulError as error:  # names of folders above the root are nobody's business
         raise HeedfulError(str(error).replace(str(place.path), place.name)) from None
     page = responses.RunPage(
-        id=place.id, name=place.name, kind=place.kind, html=view.html, notes=[], ask=view.ask, data=view.data
+        id=place.id,
+        name=place.name,
+        kind=place.kind,
+        html=view.html,
+        notes=[],
+        ask=view.ask,
+        data=view.data,
+        component=view.component,
     )
     return page, view.page

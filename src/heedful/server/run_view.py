@@ -12,9 +12,11 @@ from heedful.core.document import Island, inside
 from heedful.core.errors import HeedfulError
 from heedful.io import run_folder
 from heedful.io.json_codec import json_object
+from heedful.modalities.text import TextInput
 from heedful.reports.html import body
 
-ASKED = ("model", "text", "pair", "turns")  # what the web page explains when it is opened there
+DRAWN = ("atlas", "patches")  # components that the page draws with their scripts
+ASKED = ("model", "picture", "text", "pair", "turns")  # what the web page explains when it is opened there
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class RunView:
     page: Callable[[], str]
     ask: dict[str, Any] | None = None
     data: dict[str, Any] | None = None
+    component: str = ""  # that draws the data
 
 
 def view_run(folder: Path) -> RunView:
@@ -35,9 +38,12 @@ def view_run(folder: Path) -> RunView:
         document = result.document()
         html = body(document, 2)
         islands = [node for top in document.nodes for node in inside(top) if isinstance(node, Island)]
-        data = next((dict(each.data) for each in islands if each.component == "atlas"), None)
+        drawn = next((each for each in islands if each.component in DRAWN), None)
         ask = _question(result) if isinstance(result, Comparison) else _asked(folder)
-    return RunView(html, lambda: _page(result, folder), ask, data)
+    page = lambda: _page(result, folder)  # noqa: E731
+    if drawn is None:
+        return RunView(html, page, ask)
+    return RunView(html, page, ask, dict(drawn.data), drawn.component)
 
 
 def _page(result: Any, folder: Path) -> str:
@@ -58,7 +64,10 @@ def _asked(folder: Path) -> dict[str, Any] | None:
 def _question(result: Comparison) -> dict[str, Any] | None:
     """An explanation as the web page would ask for it."""
     settings = result.settings
-    text = _text_fields(settings.get("text") or (str(result.x.raw) if result.attributions else ""))
+    if "picture" in settings:  # its number here; the page asks for it again if it is still kept
+        text: dict[str, Any] | None = {"picture": settings["picture"], "text": settings.get("text") or ""}
+    else:
+        text = _text_fields(settings.get("text") or _own_text(result))
     if text is None or not isinstance(settings.get("source"), str):
         return None
     target = settings.get("target") or {}
@@ -71,6 +80,13 @@ def _question(result: Comparison) -> dict[str, Any] | None:
         "unit": settings.get("unit", "word"),
         "seed": settings.get("seed", 0),
     }
+
+
+def _own_text(result: Comparison) -> Any:
+    """The text that was explained; a picture made elsewhere was never sent to this page."""
+    if not result.attributions:
+        return ""
+    return result.x.raw if isinstance(result.x, TextInput) else None
 
 
 def _text_fields(text: Any) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ Host      must name this machine as the command line does: a page elsewhere whos
           (DNS rebinding) is refused
 Origin    where a browser sends it, must be this page; so must Sec-Fetch-Site
 costly    requests are POST with JSON: a form of another site cannot send that, and no CORS answer is given
+pictures  are POST with the media type of a picture, which a form cannot send either; only to their own place
 token     on any address but the loopback one, as a cookie or a Bearer header
 answers   forbid scripts and styles that are not files of this server, all other networks, and framing
 
@@ -29,6 +30,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 
 from heedful.core.errors import HeedfulError
 from heedful.core.whole_numbers import whole_number
+from heedful.modalities.image_files import FORMATS
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -38,6 +40,13 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 MAX_BODY_BYTES = 64 * 1024  # bytes of a request
+PICTURES = "/api/pictures"  # where pictures are sent to
+PICTURE_TYPES = tuple(
+    f"image/{kind}"
+    for kind in ("png", "jpeg", "webp", "gif", "bmp", "tiff", "x-portable-anymap", "x-portable-pixmap")
+)
+MAX_PICTURE_BYTES = 16 << 20
+MAX_UPLOADS = 4  # pictures on their way at once: what is on its way is in memory
 BODY_SECONDS = 15.0  # seconds within which it must have come
 peer: ContextVar[str] = ContextVar("peer", default="")  # of the request that is being answered
 POLICY = (
@@ -120,7 +129,7 @@ class Guarded:
     """An application behind the guard."""
 
     def __init__(self, app: App, guard: Guard) -> None:
-        self.app, self.guard = app, guard
+        self.app, self.guard, self.uploads = app, guard, 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -130,19 +139,36 @@ class Guarded:
             await send({"type": "websocket.close", "code": 1008})
             return
         headers = Headers(scope=scope)
-        refusal = refusal_of(scope["method"], headers, self.guard)
+        refusal = refusal_of(scope["method"], scope["path"], headers, self.guard)
         answer: App | None = None if refusal is None else _refusal_response(refusal)
         if answer is None and self.guard.token is not None:
             answer = _check_token(scope, headers, self.guard.token)
+        peer.set(peer_of(scope))
+        if answer is None and (scope["method"], scope["path"]) == ("POST", PICTURES):
+            await self._upload(scope, receive, _with_headers(send))
+            return
         if answer is None and scope["method"] == "POST":
             body, refusal = await whole_body(receive, MAX_BODY_BYTES)
             answer = None if refusal is None else _refusal_response(refusal)
             receive = replay_of(body, receive)
-        peer.set(peer_of(scope))
         await (answer or self.app)(scope, receive, _with_headers(send))
 
+    async def _upload(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A few at a time, from the first byte until the picture is decoded."""
+        if self.uploads >= MAX_UPLOADS:
+            busy = Refusal(429, "Other pictures are being sent. Try again in a moment.")
+            await _refusal_response(busy)(scope, receive, send)
+            return
+        self.uploads += 1
+        try:
+            body, refusal = await whole_body(receive, MAX_PICTURE_BYTES)
+            answer = self.app if refusal is None else _refusal_response(refusal)
+            await answer(scope, replay_of(body, receive), send)
+        finally:
+            self.uploads -= 1
 
-def refusal_of(method: str, headers: Headers, guard: Guard) -> Refusal | None:
+
+def refusal_of(method: str, path: str, headers: Headers, guard: Guard) -> Refusal | None:
     """Why a request is not answered; None: it is."""
     hosts = headers.getlist("host")
     if len(hosts) != 1 or not guard.knows(hosts[0]):
@@ -160,12 +186,18 @@ def refusal_of(method: str, headers: Headers, guard: Guard) -> Refusal | None:
         return Refusal(405, f"{method[:20]} is not a method of this server. Use GET or POST.")
     if method == "POST":
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/json":
+        if path == PICTURES and kind not in PICTURE_TYPES:
+            return Refusal(415, f"This is no picture of a known format. Known: {', '.join(FORMATS)}.")
+        if path != PICTURES and kind != "application/json":
             return Refusal(415, "A question is asked as JSON. Send Content-Type: application/json.")
-        length = whole_number(headers.get("content-length", "0"))
-        if length is None or length > MAX_BODY_BYTES:
-            return _too_large()
+        length, most = whole_number(headers.get("content-length", "0")), _most_bytes(path)
+        if length is None or length > most:
+            return _too_large(most)
     return None
+
+
+def _most_bytes(path: str) -> int:
+    return MAX_PICTURE_BYTES if path == PICTURES else MAX_BODY_BYTES
 
 
 def place_of(origin: str) -> str:
@@ -176,8 +208,10 @@ def place_of(origin: str) -> str:
         return ""
 
 
-def _too_large() -> Refusal:
-    return Refusal(413, f"The request is larger than {MAX_BODY_BYTES // 1024} KB. Shorten the text.")
+def _too_large(most: int) -> Refusal:
+    if most == MAX_PICTURE_BYTES:
+        return Refusal(413, f"The picture is larger than {most >> 20} MB. Make it smaller first.")
+    return Refusal(413, f"The request is larger than {most >> 10} KB. Shorten the text.")
 
 
 def _refusal_response(refusal: Refusal) -> App:
@@ -220,17 +254,17 @@ def _same(given: str, token: str) -> bool:
 
 
 async def whole_body(receive: Receive, most: int) -> tuple[bytes, Refusal | None]:
-    """All of it, or why not; however it is cut into pieces."""
-    body = b""
+    """All of it, or why not, however it is cut into pieces; what is too large is not read to its end."""
+    body = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
             while True:
                 message = await receive()
                 body += message.get("body", b"")
                 if len(body) > most:
-                    return b"", _too_large()
+                    return b"", _too_large(most)
                 if not message.get("more_body"):
-                    return body, None
+                    return bytes(body), None
     except TimeoutError:
         return b"", Refusal(408, "The request did not come to its end.")
 

@@ -11,7 +11,7 @@ from fastapi import Depends, Request
 from fastapi import Path as InPath
 
 from heedful.core.model import Model
-from heedful.server import internals, run_list
+from heedful.server import example_pictures, internals, run_list
 from heedful.server.explanation_cache import ExplanationCache
 from heedful.server.job_queue import Job, Jobs
 from heedful.server.model_pool import ModelPool, ServedModel
@@ -49,9 +49,17 @@ class ServerState:
     jobs: Jobs = field(default_factory=Jobs)
     memory: ExplanationCache = field(default_factory=ExplanationCache)
     _dictionaries: dict[str, internals.Dictionary] = field(default_factory=dict)
+    _examples: dict[str, list[responses.ExamplePicture]] = field(default_factory=dict)
 
     def dictionary(self, served: ServedModel) -> internals.Dictionary:
         return self._dictionaries.setdefault(served.name, internals.Dictionary(served))
+
+    def examples(self, served: ServedModel) -> list[responses.ExamplePicture]:
+        """Pictures that come with a model; read once."""
+        if served.name not in self._examples:
+            found = example_pictures.examples(served.name, served.model, self.memory.pictures)
+            self._examples[served.name] = found
+        return self._examples[served.name]
 
     def start(self, kind: str, ask: Any, work: Callable[[Model, Job], None]) -> Job:
         """A job that runs on its worker's own replica of the model."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from heedful.reports.html_frame import SCRIPTS, atlas_scripts, component
+from heedful.reports.html_frame import PATCH_SCRIPTS, SCRIPTS, atlas_scripts, component
 
 KINDS = {
     "html": "text/html; charset=utf-8",
@@ -33,8 +33,15 @@ def _atlas_script() -> str:
     return f"export const atlas = (root, data, address) => {{\n{atlas_scripts()}\n}};\n"
 
 
+def _patches_script() -> str:
+    """The heads of a vision transformer, in the same way."""
+    scripts = "\n".join(map(component, PATCH_SCRIPTS))
+    return f"export const drawn = (root, data) => {{\n{scripts}\npatches(root, data);\n}};\n"
+
+
 def _all() -> dict[str, tuple[str, bytes]]:
     made = {"shared.css": _shared_style(), "shared.js": _shared_script(), "atlas.js": _atlas_script()}
+    made["patches.js"] = _patches_script()
     results = {
         f"/static/{name}": (KINDS[name.rpartition(".")[2]], text.encode()) for name, text in made.items()
     }

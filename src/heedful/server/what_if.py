@@ -14,13 +14,13 @@ scale, too.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from heedful.comparisons.result import Comparison
-from heedful.core.attribution import Attribution
+from heedful.core.attribution import Attribution, UnitScore
 from heedful.core.defaults import CONTROL
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
@@ -56,7 +56,7 @@ def apply_edits(
             f"it reads {model.window:,} tokens",
             "Shorten it",
         )
-    gone, new = _sorted(ask, x, _usual(model, have))
+    gone, new = _sorted(ask, x, usual_operator(model, have))
     after, removed = x, gone
     if new:
         contents, places = input_parts.replaced(x, ask.contents, new, list(gone))
@@ -71,15 +71,19 @@ def apply_edits(
         after=_value(model, after, target, removed),
         text=_shown(after, removed),
         prediction=_predicted(model, after, removed),
-        claims=[_claim(item, {*gone, *new}) for item in have.values() if _wanted(item, ask.methods)],
+        claims=[
+            claim_of(item, item.words(), {*gone, *new})
+            for item in have.values()
+            if is_wanted(item, ask.methods)
+        ],
         target=target.name,
         operators=sorted({*gone.values()}),
         notes=_notes(new, gone),
     )
 
 
-def _usual(model: Model, have: Mapping[str, Attribution]) -> str:
-    """The operator by which methods took words out: a claim is about what they did."""
+def usual_operator(model: Model, have: Mapping[str, Attribution]) -> str:
+    """The operator by which methods took units out: a claim is about what they did."""
     used = (item.params["operator"] for item in have.values() if "operator" in item.params)
     return str(next(used, model.operators[0]))
 
@@ -170,15 +174,14 @@ def _shares(model: Model, x: TextInput, gone: Ways) -> list[tuple[str, float]]:
     return sorted(pairs, key=lambda pair: -pair[1])[:5]
 
 
-def _wanted(item: Attribution, methods: Sequence[str] | None) -> bool:
+def is_wanted(item: Attribution, methods: Sequence[str] | None) -> bool:
     return methods is None or item.method in methods or item.method == CONTROL
 
 
-def _claim(item: Attribution, words: set[int]) -> responses.MethodClaim:
-    """Minus what the words were said to add."""
-    scores = item.words()
-    result = -sum(scores[word].score for word in words)
-    errors = [scores[word].stderr for word in words]
+def claim_of(item: Attribution, scores: Sequence[UnitScore], gone: Collection[int]) -> responses.MethodClaim:
+    """Minus what the units that went were said to add."""
+    result = -sum(scores[unit].score for unit in gone)
+    errors = [scores[unit].stderr for unit in gone]
     known = [error for error in errors if error is not None]
     stderr = math.sqrt(sum(error**2 for error in known)) if known else None
     return responses.MethodClaim(

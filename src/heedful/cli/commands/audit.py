@@ -43,7 +43,8 @@ Metrics = Annotated[list[str] | None, option("--metric", metavar="METRIC", help=
 FULL = "Run all methods except expensive ones, use six metrics, and search for the best order of the words."
 Full = Annotated[bool, option("--full", help=FULL)]
 OPERATORS = (
-    "How words are removed to test the methods: delete, mask, swap, unk, pad or mean. To give several, "
+    "How words are removed to test the methods: delete, mask, swap, unk, pad or mean. Parts of a picture: "
+    "mean, blur, noise or inpaint. To give several, "
     "repeat the option or separate names by commas. --operators all uses each operator in turn. Default: two "
     "operators that the methods do not use for their scores."
 )
@@ -71,21 +72,25 @@ WORKERS = (
     "small model, otherwise one process."
 )
 Workers = Annotated[int | None, option(min=1, metavar="N", help=WORKERS)]
+SHOWN_LABELS = 6
 CSV = "Print the table as CSV: one line per metric, operator and method."
 
 
 def audit(
-    file: o.Texts,
+    file: o.Inputs,
     model: o.Model = "zoo:sentiment",
     text_column: o.TextColumn = "text",
+    path_column: o.PathColumn = None,
     label_column: o.LabelColumn = None,
     rationale_column: o.RationaleColumn = None,
+    mask_column: o.MaskColumn = None,
+    boxes_column: o.BoxesColumn = None,
     full: Full = False,
     method: Methods = None,
     metric: Metrics = None,
     operators: Operators = None,
     scores: Scores = None,
-    unit: o.Unit = "word",
+    unit: o.Unit = "",
     seed: o.Seed = 0,
     draws: Draws = 20,
     long: o.SkipOrCut = "skip",
@@ -104,8 +109,8 @@ def audit(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Find out which explanation method to use. Each method names important words. The audit tests on many
-    texts whether these words really change the output.
+    """Find out which explanation method to use. Each method names important words, or parts of a picture. The
+    audit tests on many texts or pictures whether these parts really change the output.
 
     \b
     heedful audit reviews.csv --text-column review --out run/
@@ -115,10 +120,15 @@ def audit(
     heedful audit reviews.csv --scores mine.jsonl --method none
     heedful audit reviews.parquet --operators all --metric aopc --json
     heedful audit reviews.csv --engine ray --workers 8
+    heedful audit photos/ --model zoo:digits-vit --out run/
+    heedful audit photos.csv --model zoo:digits-vit --metric pointing
 
     By default the audit is quick: it runs four methods and two metrics. With a small model, a short text
     takes less than a second. --full takes several times as long. The audit prints its cost before it starts.
     Use 20 texts or more to compare methods.
+
+    For a model of pictures, FILE is a folder, or a table with the columns path, label, and mask or boxes. The
+    names of sub-folders are read as labels if the model has such labels.
 
     --out saves all scores (Parquet), the table (table.csv) and the report (report.html).
     """
@@ -127,9 +137,9 @@ def audit(
     from heedful.io.datasets import Columns, open_source
 
     methods = _methods(method, scores)
-    columns = Columns(text_column, label_column, rationale_column)
+    columns = Columns(text_column, label_column, rationale_column, path_column, mask_column, boxes_column)
     # mistakes in the file are reported before the model is loaded
-    texts = open_source(file, columns=columns, limit=limit)
+    texts = open_source(file, columns=columns, limit=limit, modality=None)
     chosen: dict[str, Any] = {"methods": methods, "metrics": _names(metric), "operators": _names(operators)}
     chosen |= {"unit": unit, "seed": seed, "draws": draws, "long": long, "until_decided": until_decided}
     chosen |= {"scores": scores, "columns": columns, "limit": limit, "full": full}
@@ -143,7 +153,8 @@ def audit(
         else:
             count = None if quiet else texts.count()
             lines = [] if quiet else _cost_lines(source, file, {**chosen, "workers": workers})
-            progress = _with_notes(_progress(say), [*lines, *_too_few(count)])
+            lines += [] if quiet else _sub_folders(source, file)
+            progress = _with_notes(_progress(say, texts.modality), [*lines, *_too_few(count, texts.modality)])
             result = _audited(source, file, {**chosen, **where, "workers": workers, "progress": progress})
     if dry_run:
         return put_json(result.to_dict()) if as_json else print(result)
@@ -248,12 +259,24 @@ def _with_notes(progress: Report, notes: list[str]) -> Report:
     return tell
 
 
-def _too_few(texts: int | None) -> list[str]:
+def _sub_folders(source: Any, file: Path) -> list[str]:
+    """That the names of sub-folders are read as labels."""
+    from heedful.io.datasets.pictures import FolderSource
+
+    if not file.is_dir() or isinstance(source, str):
+        return []
+    names = FolderSource(file, source.labels).labels
+    return [f"labels: the names of the sub-folders ({', '.join(names[:SHOWN_LABELS])})"] if names else []
+
+
+def _too_few(texts: int | None, modality: str) -> list[str]:
     from heedful.core.defaults import MIN_TEXTS
+    from heedful.core.phrases import counted
+    from heedful.modalities.kinds import noun_of
 
     if texts is None or texts >= MIN_TEXTS:
         return []
-    few = "1 text is" if texts == 1 else f"{texts} texts are"
+    few = f"{counted(texts, noun_of(modality))} {'is' if texts == 1 else 'are'}"
     return [f"{few} too few for a verdict: at least {MIN_TEXTS} are needed; scores are measured anyway"]
 
 
@@ -267,9 +290,12 @@ def _expensive(model: Model) -> str:
     return left_out({e.name: EXPENSIVE for e in expensive if not (known and model.lacks(e.needs))})
 
 
-def _progress(say: Report) -> Report:
-    """Texts done in this run, which set the pace; those of an earlier one are named."""
-    say(Step("auditing texts"))
+def _progress(say: Report, modality: str) -> Report:
+    """Inputs done in this run, which set the pace; those of an earlier one are named."""
+    from heedful.core.phrases import plural
+    from heedful.modalities.kinds import noun_of
+
+    say(Step(f"auditing {plural(noun_of(modality))}"))
 
     def progress(step: Step) -> None:
         before = f" ({step.resumed:,} were done earlier)" if step.resumed else ""

@@ -24,7 +24,7 @@ def explain(
     position: o.Position = None,
     sequence: o.Sequence = None,
     given: o.Given = None,
-    unit: o.Unit = "word",
+    unit: o.Unit = "",
     operator: o.Operator = None,
     param: o.Params = None,
     seed: o.Seed = 0,
@@ -36,6 +36,7 @@ def explain(
     long: o.Long = "error",
     html: o.Html = None,
     save: o.Save = None,
+    keep_picture: o.KeepPicture = "png",
     verbose: o.Verbose = False,
     as_json: o.AsJson = False,
     as_csv: o.AsCsv = False,
@@ -43,7 +44,7 @@ def explain(
     quiet: o.Quiet = False,
     allow_pickle: o.Pickle = False,
 ) -> None:
-    """Use several methods to show which words decided one prediction.
+    """Show which words, or parts of a picture, decided one prediction.
 
     \b
     heedful explain "The pasta was not great, but the staff were wonderful"
@@ -53,18 +54,20 @@ def explain(
     heedful explain "Once upon a" --model zoo:lm --target " time"
     heedful explain "Once upon a" -m zoo:lm --sequence " time" --contrast " hill"
     echo "the food was fine" | heedful explain --json
+    heedful explain seven.png --model zoo:digits-vit --unit grid:7 --html a.html
 
     The command compares each method with random orders of the words. It removes words, beginning with the
     words that the method scores highest. The output should then change more than with a random order. If a
     method is no better than `random`, do not trust the method. One text is not enough to rank methods: use
-    the command audit for many texts.
+    the command audit for many texts. A model of pictures gets a file (PNG, JPEG, ...) instead of a text, and
+    parts of the picture take the place of words.
 
     With a short sentence and a small model, the command takes a few seconds. A longer run prints its cost
     first. If you press Ctrl-C, the command shows (and saves) the finished methods.
     """
     from heedful.cli.run_explain import ExplainRequest, OutputChoice, command
 
-    out = OutputChoice(form(as_json, as_csv), html, save, verbose, quiet)
+    out = OutputChoice(form(as_json, as_csv), html, save, verbose, quiet, keep_picture)
     check_save(save, "explanation")
     result = read_input(text, pair, chat)
     wanted = {

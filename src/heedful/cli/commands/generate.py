@@ -23,7 +23,7 @@ def generate(
     top_p: o.TopP = 0.9,
     beams: o.Beams = 4,
     why: o.Why = None,
-    unit: o.Unit = "word",
+    unit: o.TextUnit = "word",
     operator: o.Operator = None,
     budget: o.WhyBudget = None,
     seed: o.Seed = 0,

@@ -18,6 +18,7 @@ NOTES = (
     f"Cost: model inputs for a text of {WORDS} words. expensive: runs only when you name it.",
     "Needs: what the model must offer; heedful doctor MODEL shows what yours offers.",
     "Signed: scores say for (+) or against (−) the target. Sampled: depends on --seed.",
+    "Methods that need a picture: cost for a picture of 8 × 8 cells.",
     "Which of them to use on your model: heedful audit.",
 )
 
@@ -63,9 +64,16 @@ def _cost(entry: Explainer) -> str:
 
 
 def _inputs(entry: Explainer) -> tuple[int, int]:
-    """Fewest and most model inputs for a text of WORDS words."""
+    """Fewest and most model inputs for a text of WORDS words, or for a picture of 8 x 8 cells."""
     from heedful.core.target import Target
     from heedful.modalities.text import TextInput
+
+    if _of_pictures(entry):
+        import numpy as np
+
+        from heedful.modalities.image import ImageInput
+
+        return entry.rows(ImageInput(np.zeros((64, 64, 3), np.uint8), (8, 8)), Target("class"), {})
 
     spans = tuple((2 * word, 2 * word + 1) for word in range(WORDS))
     numbers = tuple(range(WORDS))
@@ -82,13 +90,21 @@ def _inputs(entry: Explainer) -> tuple[int, int]:
     return entry.rows(x, Target("class"), {})
 
 
+def _of_pictures(entry: Explainer) -> bool:
+    return "picture" in entry.needs
+
+
 def _document(entry: Explainer) -> dict[str, Any]:
     return {
         "name": entry.name,
         "summary": entry.summary,
         "needs": sorted(entry.needs),
         "expensive": entry.expensive,
-        "model_inputs": {"words": WORDS, "least": _inputs(entry)[0], "most": _inputs(entry)[1]},
+        "model_inputs": {
+            **({} if _of_pictures(entry) else {"words": WORDS}),
+            "least": _inputs(entry)[0],
+            "most": _inputs(entry)[1],
+        },
         "signed": entry.signed,
         "sampled": _sampled(entry),
         "cite": entry.cite,
@@ -101,11 +117,14 @@ def _show(entry: Explainer) -> None:
     from heedful.core.model import CAPABILITIES
 
     needs = "; ".join(CAPABILITIES.get(need, need) for need in sorted(entry.needs))
-    signed = "yes: for (+) or against (−) the target" if entry.signed else "no: only how much a word matters"
+    signed = "yes: for (+) or against (−) the target" if entry.signed else "no: only how much a unit matters"
     facts = [
         ("what it does", entry.summary),
         ("needs", needs or "nothing"),
-        ("cost", f"{_cost(entry)} for {WORDS} words"),
+        (
+            "cost",
+            f"{_cost(entry)} for {'a picture of 8 × 8 cells' if _of_pictures(entry) else f'{WORDS} words'}",
+        ),
         ("signed", signed),
         ("sampled", "yes: results depend on --seed" if _sampled(entry) else "no"),
         ("limitations", entry.limitations),
@@ -115,7 +134,8 @@ def _show(entry: Explainer) -> None:
     print_facts(entry.name, facts)
     if entry.params:
         first = next(iter(entry.params))
-        print(f"\nSet a parameter with: heedful explain TEXT --param {entry.name}.{first}=VALUE")
+        given = "PICTURE" if _of_pictures(entry) else "TEXT"
+        print(f"\nSet a parameter with: heedful explain {given} --param {entry.name}.{first}=VALUE")
 
 
 def _param(param: Param) -> str:

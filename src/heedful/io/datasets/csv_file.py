@@ -44,6 +44,18 @@ def read(path: Path, columns: Columns) -> Iterator[DataRow]:
         yield from numbered(((one.first, None if one.empty else one) for one in records), row)
 
 
+def names(path: Path) -> list[str]:
+    """The header; nothing where it cannot be read."""
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    with path.open("rb") as file:
+        try:
+            return next(
+                (there for record in _records(file, delimiter) if (there := record.fields(delimiter))), []
+            )
+        except csv.Error:
+            return []
+
+
 class _Quotes:
     """Where a reader of CSV stands: at the start of a field, in a plain one, or between quotes."""
 

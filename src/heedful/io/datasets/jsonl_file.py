@@ -33,8 +33,9 @@ def read(path: Path, columns: Columns) -> Iterator[DataRow]:
         if not line.strip():
             return None
         data = json_line(line, at)
-        missing = isinstance(data, dict) and columns.text not in data
-        return f"line {at}: there is no {columns.text!r}" if missing else data
+        name = columns.named["text"]
+        missing = isinstance(data, dict) and name not in data
+        return f"line {at}: there is no {name!r}" if missing else data
 
     with path.open("rb") as file:
         yield from numbered(((at, record(at, line)) for at, line in enumerate(lines_of(file), 1)), row)
@@ -59,8 +60,8 @@ def bundled(package: str, name: str) -> tuple[dict[str, Any], ...]:
     return tuple(json.loads(line) for line in content.decode().splitlines())
 
 
-def check_columns(path: Path, columns: Columns) -> None:
-    """A column that none of the first objects has is a name that is misspelt: that is told at once."""
+def names(path: Path) -> list[str]:
+    """Keys of the first objects."""
     there: dict[str, None] = {}
     with path.open("rb") as file:
         objects = (
@@ -68,8 +69,12 @@ def check_columns(path: Path, columns: Columns) -> None:
         )
         for data in islice(objects, SAMPLED_OBJECTS):
             there |= dict.fromkeys(data)
-            if there.keys() >= set(columns.named.values()):
-                return
+    return list(there)
+
+
+def check_columns(path: Path, columns: Columns) -> None:
+    """A column that none of the first objects has is a name that is misspelt: that is told at once."""
+    there = names(path)
     for name in columns.named.values():
         if there and name not in there:
             raise missing_column(path, name, there)

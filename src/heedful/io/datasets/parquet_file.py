@@ -81,6 +81,17 @@ def _largest(file: Any, raw: IO[bytes], group: int, names: list[str]) -> tuple[i
     return largest, ""
 
 
+def names(path: Path) -> list[str]:
+    """The columns; nothing where it cannot be read."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return list(pq.read_schema(path).names)
+    except (pa.ArrowException, OSError):
+        return []
+
+
 def _values(column: Any) -> list[Any]:
     """Strings are read as bytes first: one that is no UTF-8 must not take its batch along, nor one that is
     too long."""

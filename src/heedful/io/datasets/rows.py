@@ -14,6 +14,7 @@ from heedful.core.whole_numbers import whole_number
 
 # most bytes of a line that are kept: a file without line breaks must not fill the memory
 MAX_LINE_BYTES = 1 << 24
+PATH = "path"  # the usual column of the paths of pictures
 # most characters of a field; a row with a longer one is skipped and says so. No model reads that much
 MAX_FIELD_CHARS = 1_000_000
 MAX_FIELD = "HEEDFUL_MAX_FIELD"  # the variable of the environment that changes it
@@ -39,23 +40,30 @@ class DataRow:
     text: Any = None
     label: Any = None
     rationale: Any = None
+    mask: Any = None  # where the thing is that must be found: a file, an array or boxes
+    boxes: Any = None  # the same as boxes, as they were written
     broken: str = ""
-    copy_of: int | None = None  # an earlier row with exactly this text
+    digest: str = ""  # of the content, where the row itself does not hold it
+    copy_of: int | None = None  # an earlier row with exactly this input
     given: Mapping[str, Any] = field(default_factory=dict)  # method -> Given, or the reason why not
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Where in a file the texts are, and what people say of them."""
+    """Where in a file the texts are, or the paths of pictures, and what people say of them."""
 
     text: str = "text"
     label: str | None = None
     rationale: str | None = None
+    path: str | None = None  # of pictures; it takes the place of the text
+    mask: str | None = None  # paths of masks: where the thing is that must be found
+    boxes: str | None = None  # left, top, right, bottom
 
     @property
     def named(self) -> dict[str, str]:
         """Field of a row -> column."""
-        every = {"text": self.text, "label": self.label, "rationale": self.rationale}
+        every = {"text": self.path or self.text, "label": self.label, "rationale": self.rationale}
+        every |= {"mask": self.mask, "boxes": self.boxes}
         return {field: name for field, name in every.items() if name is not None}
 
 
@@ -63,6 +71,8 @@ def missing_column(path: Path, column: str, there: Iterable[str]) -> HeedfulErro
     """With what to type next; a header in one piece is one whose fields are not separated by commas."""
     names = list(there)
     fix = "Name the column of the texts with --text-column, that of the labels with --label-column"
+    if column == PATH:
+        fix = "Name the column of the paths with --path-column"
     if len(names) == 1 and ";" in names[0]:
         fix = "Its fields are separated by semicolons. Save it with commas, or as .tsv with tabs"
     return HeedfulError(f"{path.name} has no column {column!r}", f"it has: {', '.join(names)}", fix)

@@ -13,8 +13,11 @@ import numpy as np
 
 from heedful.core.errors import HeedfulError
 from heedful.io.datasets import csv_file, jsonl_file, parquet_file, text_file
-from heedful.io.datasets.rows import Columns, DataRow
+from heedful.io.datasets.pictures import FolderSource, folder_source, located, picture_row
+from heedful.io.datasets.rows import PATH, Columns, DataRow
 from heedful.io.files import RESUME_HINT
+from heedful.modalities.image_masks import TruthBoxes
+from heedful.modalities.kinds import KINDS as INPUT_KINDS
 
 KINDS = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 PLAIN = {".txt": "txt", ".md": "txt"}
@@ -23,6 +26,13 @@ READERS = {
     "jsonl": jsonl_file.read,
     "parquet": parquet_file.read,
     "txt": text_file.read,
+}
+NAMES = {"csv": csv_file.names, "jsonl": jsonl_file.names, "parquet": parquet_file.names}
+USUAL = {  # names by which columns of a table of pictures are found
+    "path": (PATH, "picture", "file", "filename", "image"),
+    "label": ("label",),
+    "mask": ("mask",),
+    "boxes": ("boxes", "box"),
 }
 # files up to so many bytes are known by their SHA-256, larger ones by size and time
 MAX_HASHED_BYTES = 1 << 30
@@ -37,6 +47,7 @@ class FileSource:
     path: Path
     columns: Columns
     limit: int | None = None
+    modality: str = "text"
 
     @property
     def kind(self) -> str:
@@ -47,11 +58,17 @@ class FileSource:
     @property
     def marked(self) -> bool:
         """Whether what people marked comes along."""
-        return self.columns.rationale is not None
+        return self.columns.rationale is not None or self.masked
+
+    @property
+    def masked(self) -> bool:
+        """Whether it says where the thing is that must be found."""
+        return (self.columns.mask or self.columns.boxes) is not None
 
     def rows(self) -> Iterator[DataRow]:
         try:
-            yield from islice(READERS[self.kind](self.path, self.columns), self.limit)
+            rows = islice(READERS[self.kind](self.path, self.columns), self.limit)
+            yield from (located(row, self.path.parent) for row in rows) if self.columns.path else rows
         except OSError as error:
             raise HeedfulError(
                 f"cannot read {self.path}", error.strerror or str(error), RESUME_HINT
@@ -79,6 +96,7 @@ class IterableSource:
     labels: Iterable[Any] | None = None
     rationales: Iterable[Any] | None = None
     limit: int | None = None
+    modality: str = "text"
     kind = "python"
 
     @property
@@ -88,19 +106,33 @@ class IterableSource:
 
     @property
     def marked(self) -> bool:
-        return self.rationales is not None
+        return self.rationales is not None or self.masked
+
+    @property
+    def masked(self) -> bool:
+        """Of a generator it is not known, so it may."""
+        if self.modality == "text":
+            return False
+        keys = ("mask", "boxes")
+        every = self.texts if isinstance(self.texts, Sequence) else [dict.fromkeys(keys, 1)]
+        return any(
+            isinstance(row, Mapping) and any(row.get(key) is not None for key in keys) for row in every
+        )
 
     def rows(self) -> Iterator[DataRow]:
         beside = [given for given in (self.labels, self.rationales) if given is not None]
         for number, (text, *more) in enumerate(
             islice(zip_longest(self.texts, *beside, fillvalue=_END), self.limit)
         ):
-            if _END in (text, *more):
+            if any(one is _END for one in (text, *more)):
                 raise HeedfulError(
                     f"texts, labels and rationales differ in length at row {number}",
                     fix="Give one of each per text",
                 )
             label = more[0] if self.labels is not None else None
+            if self.modality != "text":
+                yield picture_row(number, text, label)
+                continue
             yield DataRow(number, text, label, more[-1] if self.rationales is not None else None)
 
     def facts(self) -> dict[str, Any]:
@@ -121,7 +153,8 @@ def in_random_order(source: Source, seed: int, window: int = SHUFFLE_ROWS) -> It
     `limit` rows of all are taken. At most `window` rows are in memory: the source is read once for each.
     Where it can be read only once, rows come as they are. A text that came before is marked as a copy.
     """
-    return _without_copies(_shuffled(source, seed, window) if source.again else source.rows())
+    rows = _shuffled(source, seed, window) if source.again else source.rows()
+    return _without_copies(rows, source.modality)
 
 
 def _shuffled(source: Source, seed: int, window: int) -> Iterator[DataRow]:
@@ -134,19 +167,33 @@ def _shuffled(source: Source, seed: int, window: int) -> Iterator[DataRow]:
         yield from (rows[number] for number in here)
 
 
-def _without_copies(rows: Iterable[DataRow]) -> Iterator[DataRow]:
+def _without_copies(rows: Iterable[DataRow], modality: str) -> Iterator[DataRow]:
     numbers: dict[bytes, int] = {}
     for row in rows:
-        if not isinstance(row.text, str) or row.broken:
+        content = b"" if row.broken else INPUT_KINDS[modality].digest(row.text)
+        if not content:
             yield row
             continue
-        first = numbers.setdefault(
-            hashlib.blake2b(row.text.encode("utf-8", "surrogatepass"), digest_size=16).digest(), row.number
-        )
+        if modality != "text":  # a path is not what it names
+            row = replace(row, digest=content.hex() + _mask_digest(row.mask))
+        first = numbers.setdefault(content, row.number)
         yield row if first == row.number else replace(row, copy_of=first)
 
 
-Source = FileSource | IterableSource  # rows in order, and facts by which the same source is known again
+def _mask_digest(mask: Any) -> str:
+    """A mask that cannot be read is known by its name: its row says what is wrong."""
+    if mask is None or isinstance(mask, TruthBoxes):
+        return f" {mask.boxes}" if mask is not None else ""
+    try:
+        content = Path(mask).read_bytes() if isinstance(mask, str | Path) else np.asarray(mask).tobytes()
+    except OSError:
+        content = str(mask).encode()
+    return " " + hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+Source = (
+    FileSource | IterableSource | FolderSource
+)  # rows in order, and facts by which the same source is known again
 
 
 def open_source(
@@ -157,8 +204,15 @@ def open_source(
     limit: int | None = None,
     *,
     plain: bool = False,
+    modality: str | None = "text",
+    known: Sequence[str] = (),
 ) -> Source:
-    """A path names a file; anything else is an iterable of texts. `plain`: a .txt file is one, too."""
+    """A path names a file, or a folder of pictures; anything else is an iterable of inputs.
+
+    plain      a .txt file is one, too
+    modality   what the model reads; None: not known yet, so the columns of a file tell
+    known      labels of the model, by which sub-folders are recognised as labels
+    """
     if limit is not None and limit < 1:
         raise HeedfulError(f"limit cannot be {limit}", "it is the number of rows to read, 1 or more")
     if isinstance(texts, str | Path):
@@ -166,12 +220,17 @@ def open_source(
             raise HeedfulError(
                 "labels and rationales of a file are columns", fix="Name them: columns=Columns(...)"
             )
-        return _file(Path(texts), columns or Columns(), limit, KINDS | PLAIN if plain else KINDS)
+        path, pictures = Path(texts), modality != "text"
+        if pictures and path.is_dir():
+            return folder_source(path, known, limit)
+        there = named_columns(path, columns, modality) if pictures else columns or Columns()
+        kind = "text" if there.path is None else modality or "image"
+        return _file(path, there, limit, KINDS | PLAIN if plain else KINDS, kind)
     if not isinstance(texts, Iterable):
         raise HeedfulError(
             f"texts cannot be a {type(texts).__name__}", fix="Give a list, an iterator or a file"
         )
-    return IterableSource(_listed(texts), _listed(labels), _listed(rationales), limit)
+    return IterableSource(_listed(texts), _listed(labels), _listed(rationales), limit, modality or "text")
 
 
 def _listed(given: Any) -> Any:
@@ -191,12 +250,32 @@ def check_there(path: Path) -> None:
         raise HeedfulError(f"{path} is not a file", "it is a device or a pipe", "Write the texts to a file")
 
 
-def _file(path: Path, columns: Columns, limit: int | None, kinds: Mapping[str, str]) -> FileSource:
+def named_columns(path: Path, columns: Columns | None, modality: str | None) -> Columns:
+    """The columns of a table of pictures; those that are not named are found by their usual names."""
+    columns = columns or Columns()
+    if not path.is_file() or (kind := KINDS.get(path.suffix.lower())) is None:
+        return columns
+    there = NAMES[kind](path)
+    if modality is None and columns.path is None and columns.text in there:
+        return columns
+
+    def usual(field: str) -> str | None:
+        return getattr(columns, field) or next((name for name in USUAL[field] if name in there), None)
+
+    if usual("path") is None:
+        return columns if modality is None else replace(columns, path=PATH)
+    label, mask, boxes = (usual(field) for field in ("label", "mask", "boxes"))
+    return replace(columns, path=usual("path"), label=label, mask=mask, boxes=boxes)
+
+
+def _file(
+    path: Path, columns: Columns, limit: int | None, kinds: Mapping[str, str], modality: str = "text"
+) -> FileSource:
     """Refuses, before any work, what could never be read."""
     check_there(path)
     if path.suffix.lower() not in kinds:
         raise HeedfulError(f"{path.name} has an unknown file type", fix=f"Name it one of: {', '.join(kinds)}")
-    source = FileSource(path, columns, limit)
+    source = FileSource(path, columns, limit, modality)
     if next(source.rows(), None) is None:
         raise HeedfulError(f"{path} is empty", "it has no row")
     if source.kind == "jsonl":

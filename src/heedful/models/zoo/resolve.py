@@ -39,6 +39,8 @@ __all__ = [
     "require_packages",
     "verify",
 ]
+READS_TEXT, READS_PICTURES = ("tokenizer.json",), ("preprocessor_config.json",)
+READERS = {"image-classifier": READS_PICTURES, "dual-encoder": READS_TEXT + READS_PICTURES}
 FEATURES, HELD_OUT = "features", "held-out-speeches.parquet"  # beside an embedded model's weights
 
 
@@ -202,7 +204,7 @@ def _about(entry: Entry) -> dict[str, Any]:
 def _problems(entry: Entry, *, full: bool) -> list[str]:
     folder = _folder(entry)
     if entry.embedded:
-        wanted = ("config.json", "model.safetensors", "tokenizer.json", "card.md")
+        wanted = ("config.json", "model.safetensors", *READERS.get(entry.kind, READS_TEXT), "card.md")
         return [f"{file} is missing" for file in wanted if not (folder / file).is_file()]
     return cache.problems(folder, _about(entry), full=full)
 

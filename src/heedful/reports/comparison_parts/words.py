@@ -22,10 +22,10 @@ from heedful.core.document import (
 )
 from heedful.core.input import NEVER
 from heedful.core.phrases import listed, plural
-from heedful.modalities.image import ImageInput
 from heedful.reports.columns import ScoreColumn, columns, written_columns, written_words
 from heedful.reports.comparison_summary import explained
 from heedful.reports.contradictions import contradictions
+from heedful.reports.input_map import has_picture
 from heedful.reports.input_share import CANNOT, by_count, shares, written_part
 from heedful.reports.picture_grid import by_method
 from heedful.reports.text_map import text_map
@@ -38,12 +38,12 @@ SHOWN_CONTRADICTIONS = 10
 
 def words(comparison: Comparison) -> tuple[Node, ...]:
     """One table: what was measured, what each method claims; then the text by every method at once."""
-    if isinstance(comparison.x, ImageInput):
-        return (by_method(comparison), _claims(comparison))
-    return nodes(_claims(comparison), written(comparison), side_by_side(comparison))
+    if has_picture(comparison.x):
+        return (by_method(comparison), claims(comparison))
+    return nodes(claims(comparison), written(comparison), side_by_side(comparison))
 
 
-def _claims(comparison: Comparison) -> Section:
+def claims(comparison: Comparison) -> Section:
     return Section(
         "Claimed and measured",
         (word_table(comparison), how_to_read(comparison), *contradicted(comparison)),

@@ -17,9 +17,11 @@ from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
 from heedful.modalities.text import text_of
 from heedful.models.adapter import token_model
-from heedful.server import audit_advice, automatic_test, internals, live_explain, run_list, what_if
+from heedful.server import audit_advice, automatic_test, brush, internals, live_explain, run_list, what_if
 from heedful.server.model_pool import ServedModel
+from heedful.server.picture_cells import unit_names
 from heedful.server.schemas import requests, responses
+from heedful.server.security import MAX_PICTURE_BYTES
 from heedful.server.state import REFUSALS, NotFound, Number, RequestState, ServerState
 
 router = APIRouter(prefix="/api", responses=REFUSALS)
@@ -44,8 +46,8 @@ def server_info(state: RequestState) -> responses.ServerInfo:
         offered=state.models.offered(),
         allow_load=state.models.allow_load,
         methods=methods,
-        few=list(live_explain.LIVE_ORDER),
         limit=requests.MAX_TEXT_CHARACTERS,
+        picture_limit=MAX_PICTURE_BYTES,
         written=requests.MAX_WRITTEN,
         runs=state.runs.root.is_dir(),
         waiting={s.name: s.worker.queue.qsize() for s in served_models},
@@ -59,6 +61,10 @@ def _model(served: ServedModel, state: ServerState) -> responses.ServedModelInfo
     return responses.ServedModelInfo(
         name=served.name,
         kind=model.kind,
+        modality=str(facts.get("modality", "text")),
+        few=live_explain.live_order(model),
+        units=unit_names(model, live_explain.reads_pictures(model)),
+        examples=state.examples(served),
         labels=list(model.labels)[:1000],
         window=model.window,
         pairs=_reads_pairs(model),
@@ -73,7 +79,7 @@ def _model(served: ServedModel, state: ServerState) -> responses.ServedModelInfo
 
 def _reads_pairs(model: Model) -> bool:
     """Two texts, by trying: what generates goes on from one."""
-    if model.kind not in ("classifier", "multi-label", "regression"):
+    if live_explain.reads_pictures(model) or model.kind not in ("classifier", "multi-label", "regression"):
         return False
     try:
         return len(set(text_of(model.encode(("one", "two"))).segments) - {-1}) == 2
@@ -82,7 +88,9 @@ def _reads_pairs(model: Model) -> bool:
 
 
 def _has_template(model: Model) -> bool:
-    return model.module is not None and token_model(model).has_chat_template
+    if model.module is None or live_explain.reads_pictures(model):
+        return False
+    return token_model(model).has_chat_template
 
 
 @router.post("/models")
@@ -115,6 +123,16 @@ async def try_edits(
     """Words changed: what methods claim beside what the model does."""
     return await state.models.get(ask.model).run_quick(
         request, lambda m: what_if.apply_edits(m, ask, state.memory)
+    )
+
+
+@router.post("/brush")
+async def remove_region(
+    ask: requests.BrushRequest, request: Request, state: RequestState
+) -> responses.RemovedRegion:
+    """A region of a picture removed: what methods claim beside what the model does."""
+    return await state.models.get(ask.model).run_quick(
+        request, lambda m: brush.remove_region(m, ask, state.memory)
     )
 
 

@@ -20,6 +20,7 @@ from heedful.io.json_codec import json_text
 from heedful.models.adapter import token_model
 from heedful.server import automatic_test, explain_job, internals, run_list, steering_limit
 from heedful.server.job_queue import ENDED, Job
+from heedful.server.live_explain import given, reads_pictures
 from heedful.server.run_view import asked
 from heedful.server.schemas import requests, responses
 from heedful.server.state import REFUSALS, NotFound, Number, RequestState, ServerState
@@ -62,11 +63,13 @@ def _start_automatic(ask: requests.ExplainJobRequest, state: ServerState) -> res
 
 @router.post("/attention", status_code=202)
 def start_attention(ask: requests.AttentionRequest, state: RequestState) -> responses.JobState:
-    """Every head on one text; stored as a run."""
+    """Every head on one text or picture; stored as a run."""
     state.runs.room()
 
     def work(model: Model, job: Job) -> None:
-        result = internals.attention_atlas(token_model(model, "attention"), ask, job)
+        raw = given(model, ask, state.memory)
+        able = model if reads_pictures(model) else token_model(model, "attention")
+        result = internals.attention_atlas(able, raw, job)
         job.report("drawing")
         job.show(internals.atlas_parts(result))
         with suppress(HeedfulError):  # too large: it is shown, and not stored

@@ -12,6 +12,7 @@ MAX_EDITS = 200
 MAX_TURNS = 64
 MAX_WRITTEN = 64  # tokens that are written and explained
 MAX_NAMED_FEATURES = 64
+MAX_CELLS = 4096  # of a picture, that are brushed over
 
 
 def _utf8(text: str) -> str:
@@ -32,8 +33,11 @@ Seed = Annotated[int, Field(ge=0, lt=2**31)]
 FeatureNumber = Annotated[int, Field(ge=0, lt=10_000_000)]
 TokenId = Annotated[int, Field(ge=0, lt=2**31)]
 Methods = Annotated[list[Name], Field(max_length=64)]
-Unit = Literal["word", "token", "sentence"]
+# "": the usual one of the model
+Unit = Annotated[str, Field(pattern=r"^(word|token|sentence|patch|superpixel|grid:[1-9][0-9]?)?$")]
 Operator = Literal["delete", "mask", "swap", "unk", "pad", "mean"]
+PictureOperator = Literal["mean", "blur", "noise", "inpaint", "pad"]
+PictureNumber = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$", description="as the server gave it")]
 Long = Literal["error", "truncate", "window"]
 
 
@@ -51,9 +55,10 @@ class Turn(BaseRequest):
 
 
 class InputRequest(BaseRequest):
-    """What a model is given: a text, two texts, or the turns of a chat."""
+    """What a model is given: a text, two texts, the turns of a chat, or a picture that was sent before."""
 
     model: Name
+    picture: PictureNumber | None = None  # with a text, where a model reads both
     text: Text = ""
     pair: Text | None = None  # the second text
     turns: Annotated[list[Turn], Field(min_length=1, max_length=MAX_TURNS)] | None = None
@@ -62,6 +67,8 @@ class InputRequest(BaseRequest):
     def _one_of_them(self) -> InputRequest:
         if self.turns is not None and (self.text or self.pair is not None):
             raise ValueError("give a text or the turns of a chat, not both")
+        if self.picture is not None and (self.turns is not None or self.pair is not None):
+            raise ValueError("give a picture with at most one text")
         if sum(len(turn.content) for turn in self.turns or ()) > MAX_TEXT_CHARACTERS:
             raise ValueError(f"the turns have more than {MAX_TEXT_CHARACTERS:,} characters together")
         return self
@@ -87,7 +94,7 @@ class PredictionRequest(InputRequest):
 
     target: Label | None = None  # None: the prediction
     contrast: Label | None = None
-    unit: Unit = "word"
+    unit: Unit = ""
     seed: Seed = 0
     long: Long = "error"
 
@@ -101,7 +108,7 @@ class PredictionRequest(InputRequest):
     def key(self) -> tuple[Any, ...]:
         """What an explanation depends on, beside the method."""
         turns = None if self.turns is None else tuple((turn.role, turn.content) for turn in self.turns)
-        given = (self.text, self.pair, turns)
+        given = (self.picture, self.text, self.pair, turns)
         return self.model, given, self.target, self.contrast, self.unit, self.seed, self.long
 
 
@@ -139,6 +146,16 @@ class WhatIfRequest(PredictionRequest):
 
     edits: Annotated[list[WordEdit], Field(max_length=MAX_EDITS)]
     operator: Operator | None = None  # of words that name none; None: the one that the methods used
+    methods: Methods | None = None
+
+
+class BrushRequest(PredictionRequest):
+    """A region of a picture removed: what methods claim, and what the model does."""
+
+    cells: Annotated[
+        list[Annotated[int, Field(ge=0, lt=MAX_CELLS)]], Field(min_length=1, max_length=MAX_CELLS)
+    ]
+    operator: PictureOperator | None = None  # None: the one that the methods used
     methods: Methods | None = None
 
 

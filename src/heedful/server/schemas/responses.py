@@ -64,8 +64,33 @@ class FirstScreen(BaseModel):
     advice: str
 
 
+class PictureCells(BaseModel):
+    """The cells of a picture that one can brush over, row by row."""
+
+    unit: str
+    rows: list[int]  # where each row of cells begins, and where the last ends, in pixels that the model sees
+    columns: list[int]
+
+
+class StoredPictureInfo(BaseModel):
+    """A picture that was sent: only its colours are kept."""
+
+    id: str
+    width: int
+    height: int
+    notes: list[str]
+
+
+class ExamplePicture(BaseModel):
+    """A picture that comes with a model."""
+
+    id: str
+    label: str
+
+
 class LiveAnswer(BaseModel):
     text: str  # as the model reads it: both texts of a pair, a chat in its template
+    picture: PictureCells | None = None  # where the model reads a picture
     prediction: list[Prediction]
     target: str
     explained: str
@@ -101,9 +126,34 @@ class WhatIfResponse(BaseModel):
     notes: list[str]
 
 
+class RegionClaim(MethodClaim):
+    """The same of a region of a picture."""
+
+    share: float | None  # of the sizes of all scores, what is inside the region
+
+
+class RemovedRegion(BaseModel):
+    """A region of a picture removed."""
+
+    before: float  # the explained number
+    after: float
+    elsewhere: list[float]  # the change when the same shape is removed at other places, drawn at random
+    area: float  # share of the picture
+    picture: str  # what the model read, as a PNG in base64; "": it read the same picture in another way
+    prediction: list[Prediction]
+    claims: list[RegionClaim]
+    target: str
+    operators: list[str]  # by which the region went
+    notes: list[str]
+
+
 class ServedModelInfo(BaseModel):
     name: str
     kind: str
+    modality: str  # text, image, or both
+    few: list[str]  # methods that run when none is chosen, the most faithful first
+    units: list[str]  # what can be removed as one
+    examples: list[ExamplePicture] = []
     labels: list[str]
     window: int | None
     pairs: bool  # reads two texts
@@ -130,9 +180,9 @@ class ServerInfo(BaseModel):
     offered: list[str]
     allow_load: bool
     methods: list[Method]
-    few: list[str]  # methods that run when none is chosen, the most faithful first
     written: int  # tokens that may be written
-    limit: int
+    limit: int  # characters of a text
+    picture_limit: int  # bytes of a picture
     runs: bool
     waiting: dict[str, int]  # by model, quick questions in the queue
 
@@ -212,3 +262,4 @@ class RunPage(BaseModel):
     notes: list[str]
     ask: dict[str, Any] | None  # of an explanation: so that it can be opened in the page
     data: dict[str, Any] | None = None  # of an atlas: the numbers that its script draws
+    component: str = ""  # which script

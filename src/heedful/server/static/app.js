@@ -1,13 +1,14 @@
 // The page: the text, the answer and why; then tabs.
 import { $, bars, button, copy, count, make, say } from "./dom.js";
 import { drop, get, quick } from "./net.js";
-import { contents, hasText, keep, load, onMoved, question, state } from "./state.js";
+import { contents, hasInput, keep, load, onMoved, question, reads, state } from "./state.js";
 import * as given from "./given.js";
 import * as tabs from "./tabs.js";
 import * as attention from "./attention.js";
 import * as features from "./features.js";
 import * as generate from "./generate.js";
 import * as methods from "./methods.js";
+import * as picture from "./picture.js";
 import * as runs from "./runs.js";
 import * as trying from "./try.js";
 
@@ -38,14 +39,19 @@ const answer = (found) => {
   const verdict = first && make("h1", { className: "verdict" }, make("bdi", { textContent: first.label }), " ", make("span", { className: "chance", textContent: first.shown }));
   $("copies").replaceChildren(
     button("Copy as Python", (event) => copy(methods.repeat("Python"), event.target)),
-    ...(state.turns ? [] : [button("Copy as CLI", (event) => copy(methods.repeat("Command line"), event.target))]),
+    ...(state.turns || reads.picture ? [] : [button("Copy as CLI", (event) => copy(methods.repeat("Command line"), event.target))]),
     button("Copy link", (event) => copy(location.href, event.target)));
   const other = found.prediction.length > 1 || first?.share !== null;
   $("answer").replaceChildren(make("div", {}, kicker, verdict || ""), make("div", { className: "shares" }, other ? bars(found.prediction) : ""));
 };
 
+const invitation = () => {
+  if (!reads.picture) return "Type a text, or choose an example.";
+  return reads.text ? "Choose a picture and type a text." : "Choose a picture.";
+};
+
 const empty = () => {
-  $("answer").replaceChildren(make("p", { className: "kicker" }, "What does ", make("b", { textContent: state.model }), " say, and why? Type a text, or choose an example."));
+  $("answer").replaceChildren(make("p", { className: "kicker" }, "What does ", make("b", { textContent: state.model }), ` say, and why? ${invitation()}`));
   $("copies").replaceChildren();
   for (const panel of [methods, trying, generate, attention, features]) panel.clear();
 };
@@ -53,7 +59,7 @@ const empty = () => {
 const ask = async () => {
   keep();
   methods.leave();
-  if (!hasText()) { drop("look"); drop("predict"); empty(); return; }
+  if (!hasInput()) { drop("look"); drop("predict"); empty(); return; }
   document.body.classList.add("asking");
   try {
     const request = { ...question(), methods: state.methods }, began = performance.now();
@@ -64,8 +70,8 @@ const ask = async () => {
     took = performance.now() - began;
     problem(modelNotice);
     answer(found);
-    targets();
     methods.show(found, request);
+    targets();
     trying.show(found);
     generate.stale();
     attention.stale();
@@ -73,6 +79,7 @@ const ask = async () => {
     say(found.prediction.length ? `${found.prediction[0].label} ${found.prediction[0].shown}` : "");
   } catch (error) {
     problem(error.message);
+    if (error.status === 404 && reads.picture) picture.forgotten();
     tooLong(error.message);
   } finally {
     document.body.classList.remove("asking");
@@ -103,7 +110,7 @@ export const setText = (text) => {
 };
 
 const changed = () => {
-  if (state.text !== input.value) { state.edits = {}; state.job = ""; }
+  if (state.text !== input.value) { state.edits = {}; state.cells = []; state.job = ""; }
   state.text = input.value;
   keep();
   grow();
@@ -119,8 +126,10 @@ const counted = () => {
 input.addEventListener("input", changed);
 addEventListener("resize", grow);
 given.begin(() => { counted(); refresh(); });
+const pictureChanged = () => { Object.assign(state, { cells: [], job: "" }); keep(); refresh(); };
 
 const examples = () => {
+  if (reads.picture) return;  // pictures
   const known = EXAMPLES[model().kind] || EXAMPLES.classifier;
   $("examples").replaceChildren("Try: ", ...known.map((text) => button(text.length > 44 ? `${text.slice(0, 42).trimEnd()}…` : text, () => { setText(text); input.focus(); }, { className: "link", title: text })));
 };
@@ -140,6 +149,9 @@ const typed = (name, label, hint) => {
   return box;
 };
 
+const UNITS = { word: "words", token: "tokens", sentence: "sentences", patch: "patches of the model", superpixel: "superpixels" };
+const chooseUnit = (value) => { Object.assign(state, { unit: value, cells: [], job: "" }); ask(); };
+
 const targets = () => {
   if ($("targets").contains(document.activeElement)) return;
   const { labels } = model();
@@ -150,8 +162,9 @@ const targets = () => {
     ? [field("Explain", picker(own, state.target, choose("target"), "What is explained"))]
     : [field("Explain", typed("target", "The token that is explained", "the prediction")), field("rather than", typed("contrast", "The token it is contrasted with", "–"))];
   if (labels.length > 2) controls.push(field("rather than", picker(other, state.contrast, choose("contrast"), "What it is contrasted with")));
-  const units = [["word", "words"], ["token", "tokens"], ["sentence", "sentences"]];
-  controls.push(field("by", picker(units, state.unit, choose("unit"), "What is removed as one")));
+  const usual = methods.cells()?.unit ?? "", { units } = model();
+  const names = (units.includes(usual) || !reads.picture ? units : [usual, ...units]).filter(Boolean).map((name) => [name, UNITS[name] ?? name.replace(/^grid:(\d+)$/, "$1 × $1 cells")]);
+  if (usual || state.unit || !reads.picture) controls.push(field("by", picker(names, state.unit || usual || units[0], chooseUnit, "What is removed as one")));
   const seed = make("input", { type: "number", min: 0, max: 2 ** 31 - 1, value: state.seed, on: { change: () => { state.seed = Math.max(0, Math.trunc(Number(seed.value) || 0)); state.job = ""; ask(); } } });
   controls.push(field("seed", seed));
   if (state.long !== "error") controls.push(field("long text", picker([["error", "refuse"], ["truncate", "truncate"], ["window", "windows"]], state.long, choose("long"), "A text longer than the model reads")));
@@ -177,7 +190,7 @@ const chooseModel = async (name) => {
     } catch (error) { problem(error.message); modelPicker(); return; }
   }
   modelNotice = "";
-  Object.assign(state, { model: name, target: "", contrast: "", job: "", edits: {}, a: null, pair: null, turns: null, atlas: "", feature: -1, wrote: "", token: -1 });
+  Object.assign(state, { model: name, target: "", contrast: "", job: "", edits: {}, cells: [], operator: "", unit: "", a: null, pair: null, turns: null, atlas: "", feature: -1, wrote: "", token: -1 });
   took = 0;
   showModel();
   ask();
@@ -186,8 +199,12 @@ const chooseModel = async (name) => {
 const showModel = () => {  // what depends on the model alone
   const known = model();
   state.model = known.name;
+  [reads.picture, reads.text] = [known.modality !== "text", known.modality !== "image"];
+  state.unit = state.unit.replace(/\+.*/, "");  // of a picture with a text: the cells
+  if (state.unit && !known.units.includes(state.unit) && !(reads.picture && state.unit.startsWith("grid:"))) state.unit = "";
   modelPicker();
   examples();
+  picture.offer(known);
   given.offer(known);
   targets();
   generate.offer(known, here.written);
@@ -247,7 +264,7 @@ const open = () => {  // from the address
 };
 
 export const explain = (request) => {  // from a run
-  Object.assign(state, { job: "", edits: {}, a: null, target: "", contrast: "", pair: null, turns: null, text: "", ...Object.fromEntries(Object.entries(request).filter(([, value]) => value !== null)) });
+  Object.assign(state, { job: "", edits: {}, cells: [], a: null, target: "", contrast: "", picture: "", pair: null, turns: null, text: "", ...Object.fromEntries(Object.entries(request).filter(([, value]) => value !== null)) });
   useServedModel();
   input.value = state.text;
   showModel();
@@ -266,6 +283,7 @@ theme(lastTheme());
 try {
   here = await get("/api/here");
   methods.begin(here);
+  picture.begin(pictureChanged, problem, here.picture_limit);
   onMoved(open);
   open();
 } catch (error) { problem(error.message); }

@@ -2,7 +2,7 @@
 import { $, bars, button, code, heading, make, parts, shell } from "./dom.js";
 import { cancel, ENDED, follow, quick, start } from "./net.js";
 import { given } from "./attention.js";
-import { hasText, keep, said, state } from "./state.js";
+import { hasInput, keep, said, state } from "./state.js";
 import * as tabs from "./tabs.js";
 
 const MOST = 10;  // times its maximum, at the end of the slider until it is known where text breaks
@@ -33,7 +33,7 @@ const finder = () => {
 tabs.onOpen("features", () => stale());
 
 export const stale = async () => {
-  if (!width || !hasText() || asked === key()) return;
+  if (!width || !hasInput() || asked === key()) return;
   if (!tabs.isOpen("features")) return;
   const mine = asked = key();
   if (state.turns) {
@@ -142,7 +142,7 @@ const steering = (feature) => {
   const write = button("Write 40 tokens, unsteered and steered", () => written(feature, texts, write), { className: "act go" });
   const update = () => { value.textContent = `${state.strength} × its maximum`; slider.setAttribute("aria-valuetext", value.textContent); };
   const next = async () => {
-    if (!hasText()) { sides.replaceChildren(make("p", { className: "lead", textContent: "Type a text first." })); return; }
+    if (!hasInput()) { sides.replaceChildren(make("p", { className: "lead", textContent: "Type a text first." })); return; }
     try {
       const found = await quick("next", "/api/next", { ...said(), feature, strength: state.strength });
       if (!found) return;
@@ -153,8 +153,8 @@ const steering = (feature) => {
   slider.addEventListener("input", () => { state.strength = Number(slider.value); update(); keep(); next(); });
   update();
   next();
-  slider.disabled = write.disabled = hasText();
-  if (hasText()) limit(feature, note, (most) => {
+  slider.disabled = write.disabled = hasInput();
+  if (hasInput()) limit(feature, note, (most) => {
     slider.max = most;
     slider.disabled = most === 0;
     write.disabled = false;

@@ -2,7 +2,7 @@
 // matrix shows, for each written token, which tokens before it led to it, by one of several methods or at random.
 import { $, bars, button, code, heading, make, parts, say, shell, signed } from "./dom.js";
 import { cancel, drop, ENDED, follow, get, quick, start } from "./net.js";
-import { hasText, keep, said, state } from "./state.js";
+import { hasInput, keep, said, state } from "./state.js";
 import { model, setText } from "./app.js";
 import { given } from "./attention.js";
 import * as tabs from "./tabs.js";
@@ -42,7 +42,7 @@ const draw = () => {
 
 // The text has changed, or the tab was opened: a job of the same text is found again by the address.
 export const stale = async () => {
-  if (!offered || !tabs.isOpen("generate") || !hasText()) return;
+  if (!offered || !tabs.isOpen("generate") || !hasInput()) return;
   if (shown && shown !== key()) { clear(); Object.assign(state, { wrote: "", token: -1 }); keep(); line.replaceChildren(make("p", { className: "lead", textContent: "The text has changed." })); }
   if (shown || !state.wrote) return;
   try {
@@ -54,7 +54,7 @@ export const stale = async () => {
 
 const go = async () => {
   clear();
-  if (!hasText()) { line.replaceChildren(make("p", { className: "lead", textContent: "Type a text first." })); return; }
+  if (!hasInput()) { line.replaceChildren(make("p", { className: "lead", textContent: "Type a text first." })); return; }
   shown = key();
   try {
     const begun = await start("generate", { ...said(), tokens: state.tokens });

@@ -1,6 +1,6 @@
 // More than one text: the second of a pair, or the turns of a chat, in boxes of their own.
 import { $, button, make } from "./dom.js";
-import { keep, ROLES, state } from "./state.js";
+import { keep, reads, ROLES, state } from "./state.js";
 
 let changed = () => {}, known = null;
 const input = $("text-input");
@@ -30,7 +30,8 @@ export const offer = (model) => {
 
 export const draw = () => {
   const box = $("more-text");
-  input.hidden = $("examples").hidden = Boolean(state.turns);
+  $("examples").hidden = Boolean(state.turns);
+  input.hidden = Boolean(state.turns) || !reads.text;
   const plain = !state.turns && state.pair === null;
   box.replaceChildren(...(plain ? [] : state.turns ? chat() : second()));
   $("more-acts").replaceChildren(...(plain ? more() : []));
@@ -38,7 +39,7 @@ export const draw = () => {
 };
 
 // The box that is written in first.
-export const box = () => (state.turns ? $("more-text").querySelector("textarea") : input);
+export const box = () => (reads.picture ? $("picture-input") : state.turns ? $("more-text").querySelector("textarea") : input);
 
 const redrawn = (focus) => {
   moved();

@@ -3,7 +3,7 @@
 // Where the server says that the test is cheap, the page starts it by itself, and drops it when the text changes.
 import { $, button, count, duration, heading, make, parts, say } from "./dom.js";
 import { cancel, ENDED, follow, get, start } from "./net.js";
-import { keep, question, state } from "./state.js";
+import { keep, question, reads, state } from "./state.js";
 import { model, refresh, view } from "./app.js";
 import * as tabs from "./tabs.js";
 import * as trying from "./try.js";
@@ -13,6 +13,8 @@ const ASK_AGAIN = 3000;  // milliseconds, while others are at work
 let alone = false, starting = false, later = 0;  // the job was started by the page itself; it is about to be
 
 export const begin = (found) => { here = found; };
+export const cells = () => live?.picture ?? null;  // of a picture
+const thing = () => (reads.picture ? "picture" : "text");
 tabs.onOpen("evidence", () => { if (live && !html("agreement")) refresh(); });
 
 export const clear = () => {
@@ -97,9 +99,20 @@ const first = () => {
   for (const radio of radios()) radio.addEventListener("change", () => { state.shade = methodOf(radio); keep(); trying.claims(); });
   shade();
   if (focused) radios().find(({ checked }) => checked)?.focus();
-  if (alone && busy()) $("verdict").querySelector(".sentences")?.append(make("li", { className: "testing", textContent: "The methods are being tested on this text." }));
+  if (alone && busy()) $("verdict").querySelector(".sentences")?.append(make("li", { className: "testing", textContent: `The methods are being tested on this ${thing()}.` }));
+  opacity();
   $("test").replaceChildren(progress(), testing());
   saving();
+};
+
+// How strongly maps cover pictures, everywhere on the page.
+const opacity = () => {
+  const slide = $("verdict").querySelector(".heat-strength input");
+  const cover = () => document.documentElement.style.setProperty("--heat", String(state.opacity / 100));
+  cover();
+  if (!slide) return;
+  slide.value = state.opacity;
+  slide.addEventListener("input", () => { state.opacity = Number(slide.value); cover(); keep(); });
 };
 
 // The picker of the first screen, which Try it follows.
@@ -113,7 +126,7 @@ const canTest = () => model().capabilities.includes("values") && Boolean(live?.t
 const testing = () => {
   if (html("evidence") || busy() || !canTest()) return "";
   const price = `${duration(live.testing)} · ${count(live.testing_rows, "model input")}`;
-  return make("p", { className: "acts" }, button(`Test the methods on this text · ${price}`, () => run([], true), { className: "act go" }),
+  return make("p", { className: "acts" }, button(`Test the methods on this ${thing()} · ${price}`, () => run([], true), { className: "act go" }),
     make("span", { className: "lead", textContent: "Does the model follow what each method says, more than it follows random orders?" }));
 };
 
@@ -130,9 +143,10 @@ const saving = () => {
 const methods = () => {
   const open = $("methods").querySelector("details.choose")?.open;
   const section = parts(html("methods"));
-  const list = section.querySelector(".methods");
+  const maps = section.querySelector(".maps"), list = maps ? make("div", { className: "methods" }) : section.querySelector(".methods");
+  maps?.after(list);
   for (const cost of costs()) if (!isDone(cost) && list) list.append(waits(cost));
-  const numbers = make("details", { className: "more" }, make("summary", { textContent: "Claimed and measured, word by word" }), parts(html("numbers")));
+  const numbers = make("details", { className: "more" }, make("summary", { textContent: `Claimed and measured, ${reads.picture ? "part by part" : "word by word"}` }), parts(html("numbers")));
   $("methods").replaceChildren(section, progress(), bar(), choose(open), numbers);
 };
 
@@ -159,7 +173,7 @@ const bar = () => {
 };
 
 const choose = (open = false) => {
-  const chosen = new Set(state.methods ?? here.few);
+  const chosen = new Set(state.methods ?? model().few);
   const { skipped } = model();
   const box = (method) => {
     const why = skipped[method.name];
@@ -182,8 +196,9 @@ const choose = (open = false) => {
 const evidence = () => {
   const tested = html("evidence");
   if (tested) { $("evidence").replaceChildren(parts(tested + html("agreement")), progress()); return; }
-  const lead = "A test removes words, once in the order of each method and once in random orders. A method is better than random here if the answer changes sooner by its order.";
-  const cannot = "The methods cannot be tested here: words of this text cannot be removed one by one.";
+  const parts_ = reads.picture ? "parts" : "words";
+  const lead = `A test removes ${parts_}, once in the order of each method and once in random orders. A method is better than random here if the answer changes sooner by its order.`;
+  const cannot = `The methods cannot be tested here: ${parts_} of this ${thing()} cannot be removed one by one.`;
   const act = canTest() ? testing() : make("p", { className: "lead", textContent: cannot });
   $("evidence").replaceChildren(...heading(alone && busy() ? "Being tested" : "Not tested yet", lead), progress(), act, parts(html("agreement")));
 };
@@ -216,7 +231,7 @@ const run = async (more, test) => {
   const names = [...new Set([...have, ...more])], every = costs().every((cost) => isDone(cost) || cost.state === "skipped" || more.includes(cost.method));
   const asked = { ...question(), methods: state.methods === null && every ? null : names, test };  // null: the usual ones
   const order = here.methods.map(({ name }) => name);
-  const wanted = state.methods ?? here.few;
+  const wanted = state.methods ?? model().few;
   names.sort((a, b) => (wanted.indexOf(a) - wanted.indexOf(b)) || (order.indexOf(a) - order.indexOf(b)));
   try {
     const begun = await start("explain", asked);
@@ -250,7 +265,7 @@ const listen = (begun, byItself = false) => {
 const resume = async (id) => {
   try {
     const found = await get(`/api/jobs/${id}`);
-    const same = found.kind === "explain" && ["model", "text", "pair", "turns", "target", "contrast", "unit", "seed"].every((name) => JSON.stringify(found.ask[name] ?? null) === JSON.stringify(question()[name] ?? null));
+    const same = found.kind === "explain" && ["model", "picture", "text", "pair", "turns", "target", "contrast", "unit", "seed"].every((name) => JSON.stringify(found.ask[name] ?? null) === JSON.stringify(question()[name] ?? null));
     if (same) { listen(found); return; }
     if (found.run && found.result === null) {
       $("methods").append(make("p", { className: "lead" }, "An earlier result is stored: ", button("open it", () => { state.run = found.run; view("runs"); }, { className: "link" })));

@@ -4,12 +4,14 @@ import { buttonReleased } from "./dom.js";
 
 const going = new Map();
 
-export class Refused extends Error {}
+export class Refused extends Error {
+  constructor(message, status = 0) { super(message); this.status = status; }
+}
 
 const read = async (answer) => {
   let data = null;
   try { data = await answer.json(); } catch { /* reported below */ }
-  if (!answer.ok) throw new Refused((data && data.error) || `The server answered ${answer.status}.`);
+  if (!answer.ok) throw new Refused((data && data.error) || `The server answered ${answer.status}.`, answer.status);
   return data;
 };
 
@@ -27,6 +29,9 @@ export const get = async (place) => read(await reached(place, { headers: { accep
 export const post = async (place, ask, signal) => read(await reached(place, {
   method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(ask), signal,
 }));
+
+// A picture as it is; the server looks at what is in it, whatever it is called.
+export const upload = async (file) => read(await reached("/api/pictures", { method: "POST", headers: { "content-type": file.type || "application/octet-stream" }, body: file }));
 
 // The newest question of a name; null where a newer one has taken its place.
 export const quick = async (name, place, ask) => {

@@ -45,8 +45,9 @@ const open = async (id, scroll = true) => {
     const drawn = parts(found.html);
     page.replaceChildren(make("p", { className: "kicker", textContent: `${found.kind} · ${found.name}` }), acts, drawn);
     if (found.data) {
-      const { atlas } = await import("/static/atlas.js");
       drawn.classList.add("atlas");
+      if (found.component === "patches") { (await import("/static/patches.js")).drawn(drawn, found.data); return; }
+      const { atlas } = await import("/static/atlas.js");
       let link = "";
       atlas(drawn, found.data, { read: () => link, write: (now) => { link = String(now); } });
     }

@@ -1,9 +1,9 @@
 // What the page shows, kept in the address after #, which is never sent to the server: a link opens the same.
-const LISTS = ["methods"];
+const LISTS = ["methods", "cells"];
 export const ROLES = ["system", "user", "assistant"];
 export const OPERATORS = ["mask", "delete", "swap", "unk", "pad", "mean"];
-const NUMBERS = ["seed", "feature", "strength", "tokens", "token"];
-const DEFAULTS = { view: "explain", tab: "methods", model: "", text: "", pair: null, turns: null, target: "", contrast: "", unit: "word", seed: 0, long: "error", methods: null, job: "", edits: {}, shade: "", a: null, run: "", atlas: "", feature: -1, strength: 1, tokens: 16, wrote: "", token: -1, matrix: "" };
+const NUMBERS = ["seed", "opacity", "feature", "strength", "tokens", "token"];
+const DEFAULTS = { view: "explain", tab: "methods", model: "", picture: "", text: "", pair: null, turns: null, target: "", contrast: "", unit: "", seed: 0, long: "error", methods: null, job: "", edits: {}, cells: [], operator: "", shade: "", opacity: 100, a: null, run: "", atlas: "", feature: -1, strength: 1, tokens: 16, wrote: "", token: -1, matrix: "" };
 
 export const state = { ...DEFAULTS };
 
@@ -17,6 +17,8 @@ const written = () => {
 };
 
 const parsed = (name, value) => {
+  if (name === "cells") return value.split(",").map(Number).filter((cell) => Number.isInteger(cell) && cell >= 0);
+  if (name === "picture") return /^[0-9a-f]{32}$/.test(value) ? value : "";
   if (LISTS.includes(name)) return value ? value.split(",") : [];
   if (NUMBERS.includes(name)) return Number.isFinite(Number(value)) ? Number(value) : DEFAULTS[name];
   if (name === "a") return version(JSON.parse(value));
@@ -70,13 +72,17 @@ export const keep = () => {
 
 export const onMoved = (act) => addEventListener("hashchange", () => { if (location.hash.slice(1) !== last) act(); });
 
-// What the model is given: a text, two texts, or the turns of a chat.
+// What the model reads; set with the model.
+export const reads = { picture: false, text: true };
+
+// What the model is given: a picture, a text, two texts, or the turns of a chat.
 export const said = () => {
+  if (reads.picture) return { model: state.model, picture: state.picture, ...(reads.text ? { text: state.text } : {}) };
   if (state.turns) return { model: state.model, text: "", turns: state.turns };
   return state.pair === null ? { model: state.model, text: state.text } : { model: state.model, text: state.text, pair: state.pair };
 };
 export const contents = () => (state.turns ? state.turns.map(({ content }) => content) : state.pair === null ? [state.text] : [state.text, state.pair]);
-export const hasText = () => contents().every((part) => part.trim());
+export const hasInput = () => (!reads.picture || Boolean(state.picture)) && (!reads.text || contents().every((part) => part.trim()));
 
 // What an explanation depends on.
 export const question = () => ({

@@ -1,18 +1,22 @@
 // Try it: change words, and compare what the methods claimed with what the model did. Version A can be kept.
 import { $, bars, button, heading, make, say, signed } from "./dom.js";
 import { drop, quick } from "./net.js";
-import { keep, question, state } from "./state.js";
+import { keep, question, reads, state } from "./state.js";
 import { model, setText } from "./app.js";
 import { shade, shading } from "./methods.js";
+import { compared } from "./compared.js";
+import * as brush from "./brush.js";
 
 const NAMES = { delete: "Delete", mask: "Mask", swap: "Swap", unk: "Unknown word", pad: "Hide", mean: "Mean embedding" };
 const SAID = { delete: "removed", mask: "masked", swap: "replaced by a random word", unk: "made unknown", pad: "hidden", mean: "replaced by the mean embedding" };
 let live = null, found = null, kept = null, keptOf = "", chosen = -1, marks = [];
 const box = make("div", { className: "try" });
 
-export const clear = () => { live = found = kept = null; $("try").replaceChildren(); };
+export const clear = () => { live = found = kept = null; brush.clear(); $("try").replaceChildren(); };
 
 export const show = (given) => {
+  if (given.picture) { live = null; brush.show(given); return; }
+  brush.clear();
   const same = JSON.stringify(live?.words) === JSON.stringify(given.words);
   live = given;
   if (!same) chosen = -1;
@@ -30,6 +34,7 @@ const way = (edit) => edit.operator ?? model().operators[0];  // null: as method
 
 // How one method shades the words: taken from the methods' own drawing.
 export const claims = () => {
+  if (reads.picture) { brush.claims(); return; }
   marks = [...document.querySelectorAll("#methods .method:not(.waits)")].map((article) => ({
     name: article.querySelector(".name").firstChild.textContent.trim(),
     kinds: Object.fromEntries([...article.querySelectorAll("mark")].map((mark) => [mark.dataset.w, mark.className])),
@@ -178,7 +183,7 @@ const outcome = () => {
     now && plain && state.pair === null && !state.turns && button("Continue with this text", () => { const { text } = found; state.edits = {}; setText(text); }));
   const both = state.a && now && kept && !kept.error && kept.target === found.target;
   const apart = both && make("p", { className: "apart" }, "B minus A: ", make("b", { textContent: signed(found.after - kept.after) }), ` of ${number()}`);
-  return make("div", { className: "outcome", aria: { live: "polite" } }, now && compared(), make("div", { className: `versions${first ? " two" : ""}` }, first, right), apart, acts);
+  return make("div", { className: "outcome", aria: { live: "polite" } }, now && compared(found, number(), (method) => marks.findIndex(({ name }) => name === method)), make("div", { className: `versions${first ? " two" : ""}` }, first, right), apart, acts);
 };
 
 const version = (tried, none) => {
@@ -189,31 +194,3 @@ const version = (tried, none) => {
 };
 
 const number = () => live.explained.replace(/, which is.*/, "");
-
-const compared = () => {
-  const actual = found.after - found.before;
-  const place = ({ method }) => (method === "random" ? Infinity : marks.findIndex(({ name }) => name === method));
-  const own = found.claims.filter((claim) => claim.signed && claim.claimed !== null).sort((a, b) => place(a) - place(b));
-  const most = Math.max(Math.abs(actual), ...own.filter(({ method }) => method !== "random").map(({ claimed }) => Math.abs(claimed)), 1e-9);
-  const row = (name, value, kind, note = "") => {
-    const share = Math.min(1, Math.abs(value) / most), fill = make("i", { className: `fill ${value >= 0 ? "pos" : "neg"} l9` });
-    fill.style.inlineSize = `${50 * share}%`;
-    fill.style[value >= 0 ? "insetInlineStart" : "insetInlineEnd"] = "50%";
-    return make("tr", { className: kind }, make("th", { scope: "row", textContent: name }), make("td", { textContent: signed(value, 3) }), make("td", { className: "wide" }, make("span", { className: "both", aria: { hidden: "true" } }, fill)), make("td", { className: "wrap", textContent: note }));
-  };
-  const how = (claim) => {
-    const error = claim.stderr ? `± ${claim.stderr.toFixed(3)} ` : "";
-    const apart = Math.sign(claim.claimed) === Math.sign(actual) || !actual ? "" : "opposite direction";
-    const other = claim.operator ? found.operators.filter((name) => name !== claim.operator) : [];
-    const under = other.length ? `claimed for ${claim.operator}, tried with ${found.operators.join(" and ")}` : "";
-    return `${error}${[claim.method === "random" ? "control" : apart, under].filter(Boolean).join("; ")}`;
-  };
-  const rows = [row("actual", actual, "actual", `${signed(found.before).replace("+", "")} → ${signed(found.after).replace("+", "")}`), ...own.map((claim) => row(claim.method, claim.claimed, claim.method === "random" ? "control" : "", how(claim)))];
-  const quiet = found.claims.filter((claim) => !claim.signed).map(({ method }) => method);
-  const head = make("thead", {}, make("tr", {}, ...["", "change", "claimed and actual", ""].map((name) => make("th", { scope: "col", textContent: name }))));
-  const notes = [...found.notes, ...(quiet.length ? [`${quiet.join(", ")} ${quiet.length === 1 ? "has" : "have"} no sign, so no direction is claimed.`] : [])];
-  return make("div", { className: "compared" },
-    make("p", { className: "lead", textContent: `Change of ${number()}. All bars have one scale. Scores of gradients and of the control have another unit: compare only their direction.` }),
-    make("div", { className: "scroll", role: "region", tabIndex: 0, aria: { label: "Claimed and actual effect" } }, make("table", {}, head, make("tbody", {}, ...rows))),
-    ...notes.map((note) => make("p", { className: "lead", textContent: note })));
-};

@@ -1,8 +1,8 @@
 """Converters: the few files taken out of a carrier become a folder that plain transformers loads.
 
 One file per model, each with `convert(source, out)`: it reads the extracted members in `source` and writes
-config.json, model.safetensors, tokenizer.json and tokenizer_config.json into `out`. They need numpy and
-safetensors, not torch; weights are copied or dequantised, never trained, rounded or unpickled.
+config.json, model.safetensors and a tokenizer or an image processor into `out`. They need numpy and
+safetensors (mobilenet: torch, too); weights are copied or dequantised, never trained, rounded or unpickled.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def write_weights(out: Path, tensors: Tensors, expected: int) -> None:
 
     if len(tensors) != expected:
         raise HeedfulError(f"the conversion found {len(tensors)} weights instead of {expected}")
-    whole = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
+    whole = {name: np.asarray(value, order="C") for name, value in tensors.items()}
     save_file(whole, out / "model.safetensors", metadata={"format": "pt"})
 
 

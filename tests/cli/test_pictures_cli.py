@@ -1,0 +1,170 @@
+"""The command line on pictures: a path instead of a text, one clear line for what is none."""
+
+from __future__ import annotations
+
+import json
+import struct
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from transformers import ViTConfig, ViTForImageClassification, ViTImageProcessorPil
+
+from heedful.cli.main import main
+
+LABELS = {0: "dark", 1: "bright"}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A small transformer of pictures with random weights, in a folder."""
+    folder = tmp_path_factory.mktemp("vit")
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    names = {"id2label": LABELS, "label2id": {name: index for index, name in LABELS.items()}}
+    config = ViTConfig(**sizes, **names, image_size=16, patch_size=4, initializer_range=0.5)
+    ViTForImageClassification(config).save_pretrained(folder)
+    ViTImageProcessorPil(size={"height": 16, "width": 16}).save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    for seed in range(3):
+        pixels = np.random.default_rng(seed).integers(0, 256, (20, 24, 3)).astype(np.uint8)
+        place = tmp_path / LABELS[seed % 2] / f"{seed}.png"
+        place.parent.mkdir(exist_ok=True)
+        Image.fromarray(pixels).save(place)
+    return tmp_path
+
+
+def run(capsys: Any, *arguments: str) -> tuple[int, str, str]:
+    code = main(list(arguments))
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_explain_reads_a_path(capsys: Any, model: str, photos: Path) -> None:
+    file, folder = str(photos / "dark" / "0.png"), str(photos / "run")
+    chosen = ("--method", "occlusion,grad-l2", "--unit", "patch", "--operator", "blur", "--target", "bright")
+    code, out, err = run(capsys, "explain", file, "-m", model, *chosen, "--json", "--out", folder)
+    assert code == 0, err
+    data = json.loads(out)
+    assert data["settings"]["unit"] == "patch"
+    assert data["target"]["label"] == "bright"
+    assert len(data["attributions"][0]["words"]) == 16
+    assert data["attributions"][0]["params"]["operator"] == "blur"
+    code, out, err = run(capsys, "report", folder)
+    assert code == 0, err
+    assert "row 1, column 1" in out
+
+
+def test_the_path_can_be_kept_instead(capsys: Any, model: str, photos: Path) -> None:
+    file, folder = photos / "dark" / "0.png", photos / "run"
+    options = ("--method", "grad-l2", "--no-evidence", "--out", str(folder), "--keep-picture", "path", "-q")
+    assert run(capsys, "explain", str(file), "-m", model, *options)[0] == 0
+    assert json.loads((folder / "result.json").read_text())["x"]["path"] == str(file)
+    file.unlink()
+    code, out, err = run(capsys, "report", str(folder))
+    assert code == 0, err
+    assert "the picture is not shown: there is no file" in " ".join((out + err).split())
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("no.png", "there is no file"),
+        ("dark", "is a folder"),
+        ("notes.txt", "cannot be read as a picture"),
+        ("cut.png", "cannot be read as a picture"),
+        ("huge.png", "too large"),
+    ],
+)
+def test_what_is_no_picture_is_one_line_and_exit_code_2(
+    capsys: Any, model: str, photos: Path, name: str, said: str
+) -> None:
+    (photos / "notes.txt").write_text("not a picture")
+    whole = (photos / "dark" / "0.png").read_bytes()
+    (photos / "cut.png").write_bytes(whole[:200])
+    head = b"IHDR" + b"\0\0\x4e\x20" * 2 + whole[24:29]  # 20,000 × 20,000
+    (photos / "huge.png").write_bytes(whole[:12] + head + struct.pack(">I", zlib.crc32(head)) + whole[33:])
+    code, out, err = run(capsys, "explain", str(photos / name), "-m", model, "-q")
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert said in err
+
+
+def test_a_picture_for_a_model_of_texts_is_refused(capsys: Any, photos: Path) -> None:
+    code, _, err = run(capsys, "explain", str(photos / "dark" / "0.png"))
+    assert code == 2
+    assert "is a picture: zoo:sentiment reads text" in err
+
+
+def test_unknown_units_and_operators_are_refused(capsys: Any, model: str, photos: Path) -> None:
+    file = str(photos / "dark" / "0.png")
+    for option, value in (("--unit", "word"), ("--unit", "grid:99"), ("--operator", "delete")):
+        code, _, err = run(capsys, "explain", file, "-m", model, option, value, "-q")
+        assert code == 2, value
+        assert err.count("\n") == 1
+
+
+def test_a_dry_run_and_the_doctor(capsys: Any, model: str, photos: Path) -> None:
+    code, out, _ = run(capsys, "explain", str(photos / "dark" / "0.png"), "-m", model, "--dry-run")
+    assert code == 0
+    assert "gradcam" in out
+    code, out, _ = run(capsys, "doctor", model)
+    assert code == 0
+    told = " ".join(out.split())
+    assert "reads pictures" in told
+    assert "16 × 16" in told
+    assert "mean, blur" in told
+
+
+def test_an_audit_of_a_folder(capsys: Any, model: str, photos: Path) -> None:
+    quick = ("--method", "occlusion", "--draws", "5", "--unit", "grid:4")
+    code, out, err = run(capsys, "audit", str(photos), "-m", model, *quick, "--out", str(photos / "run"))
+    assert code == 0, err
+    assert "3 pictures are too few for a verdict" in out
+    assert "labels: the names of the sub-folders (bright, dark)" in err
+    assert "1 metric" not in out
+    assert " texts" not in out + err
+    code, out, _ = run(capsys, "report", str(photos / "run"))
+    assert "3 pictures are too few" in out
+    code, out, _ = run(capsys, "audit", str(photos), "-m", model, *quick, "--dry-run")
+    assert "3 pictures" in out
+
+
+def test_what_needs_text_refuses_a_model_of_pictures(capsys: Any, model: str, tmp_path: Path) -> None:
+    (tmp_path / "texts.csv").write_text("text,label\na,0\nb,1\n")
+    for words in (
+        ("generate", "Once", "-m", model),
+        ("trial", str(tmp_path / "texts.csv"), "-m", model),
+        ("steer", "Once", "-m", model, "--feature", "1"),
+        ("attention", "Once", "-m", model),
+    ):
+        code, _, err = run(capsys, *words)
+        assert code == 2, words
+        assert "Traceback" not in err
+
+
+def test_methods_that_need_a_picture_say_their_cost(capsys: Any) -> None:
+    code, out, _ = run(capsys, "methods", "rise")
+    assert code == 0
+    assert "for a picture of 8 × 8 cells" in out
+    assert "heedful explain PICTURE" in out
+
+
+def test_help_imports_neither_torch_nor_pillow() -> None:
+    code = (
+        "import sys; from heedful.cli.main import main; main(['explain', '--help']); "
+        "print(sorted({'torch', 'PIL', 'scipy', 'numpy'} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "seven.png" in done.stdout
+    assert done.stderr.strip() in ("[]", "['numpy']")
