@@ -206,7 +206,7 @@ class _Watched(urllib.request.AbstractHTTPHandler):
             self.connections.append(http_class(*given, **options))
             return self.connections[-1]
 
-        return super().do_open(connect, req, **more)  # type: ignore[arg-type]
+        return super().do_open(connect, req, **more)
 
     def shut(self) -> None:
         for connection in self.connections:
