@@ -96,6 +96,19 @@ def test_grad_eclip_is_its_formula(pair: Any) -> None:
     assert found.scores.max() > 0.01
 
 
+def test_one_head_over_the_full_width_is_another_model() -> None:
+    """The released code of Grad-ECLIP computes the last block so: its similarity is not the model's."""
+    own = module("clip", seed=1)
+    model: Any = heedful.load((own, processor()))
+    x = model.encode(RAW)
+    before = model.predict(x)[0][1]
+    attention = own.vision_model.encoder.layers[-1].self_attn
+    attention.num_heads, attention.head_dim = 1, 16
+    attention.scale = 16**-0.5
+    other: Any = heedful.load((own, processor()))
+    assert abs(other.predict(x)[0][1] - before) > 1e-3
+
+
 @pytest.mark.parametrize("layers", [1, 2, 0])
 def test_chefer_on_both_towers_is_its_formula(pair: Any, layers: int) -> None:
     name, own, model = pair

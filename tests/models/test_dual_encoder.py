@@ -308,3 +308,16 @@ def test_a_comparison_is_saved_and_read(loaded: Any, tmp_path: Path) -> None:
     for method in found:
         assert np.array_equal(again[method].scores, found[method].scores)
     assert again.verdict == found.verdict
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_folder_is_the_same_as_the_pair(tmp_path: Path, name: str) -> None:
+    own, tools = module(name), processor()
+    own.save_pretrained(tmp_path)
+    tools.tokenizer.save_pretrained(tmp_path)
+    tools.image_processor.save_pretrained(tmp_path)
+    folder, pair = heedful.load(tmp_path), heedful.load((own, tools))
+    assert folder.predict(folder.encode(RAW))[0][1] == pytest.approx(pair.predict(pair.encode(RAW))[0][1])
+    chosen = heedful.load(tmp_path, labels=["a red circle", "a blue star"])
+    assert chosen.labels == ("a red circle", "a blue star")
+    assert chosen.facts()["modality"] == "image"

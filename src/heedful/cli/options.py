@@ -59,6 +59,10 @@ TEXT = (
 )
 Text = Annotated[str | None, argument(metavar="TEXT", help=TEXT)]
 Pair = Annotated[str | None, option(metavar="TEXT", help="Second text, for models that read two texts.")]
+CAPTION = "The text that a picture is compared with, for models such as CLIP."
+Caption = Annotated[str | None, option("--text", metavar="TEXT", help=CAPTION)]
+CAPTIONS = "Captions to choose from, separated by commas: a model such as CLIP is then a classifier."
+Captions = Annotated[str | None, option("--labels", metavar="A,B,...", help=CAPTIONS)]
 Chat = Annotated[str | None, option(metavar="FILE", help="JSON file with chat messages, instead of TEXT.")]
 METHODS = (
     "Method to run (see heedful methods). To run several, repeat the option or separate names by commas. "

@@ -62,6 +62,8 @@ class ExplainRequest:
     draws: int | None = None
     features: str | None = None  # an SAE
     audit: Path | None = None  # the run folder of an audit
+    caption: str | None = None  # the text that a picture is compared with
+    labels: str | None = None  # captions to choose from
     command: str | None = None  # what to type for the same
 
 
@@ -108,9 +110,9 @@ def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
     target = {key: value for key, value in wish.target.items() if value is not None}
     audit = None if wish.audit is None else advice_of(wish.audit)
     with progress_bar(f"loading {wish.model}", quiet):
-        model: Model = heedful.load(wish.model, allow_pickle=wish.allow_pickle)
+        model: Model = heedful.load(wish.model, allow_pickle=wish.allow_pickle, labels=_captions(wish.labels))
         fit_threads(model)
-        text = input_for(model, wish.text)
+        text = with_caption(model, input_for(model, wish.text), wish.caption)
         chosen = with_advice(model, ALL if names == [ALL] else names or None, audit)
         able = [s.method for s in registry.support(model) if s.ok]
         params = _params(wish, _running(chosen, able, model.default_methods))
@@ -162,6 +164,22 @@ def input_for(model: Model, given: Any) -> Any:
             "Check the name, or give the whole path",
         )
     return path
+
+
+def _captions(given: str | None) -> list[str] | None:
+    return None if given is None else [part.strip() for part in given.split(",") if part.strip()]
+
+
+def with_caption(model: Model, given: Any, caption: str | None) -> Any:
+    """A picture with its text, for a model that compares the two."""
+    if caption is not None and model.modality != "image+text":
+        raise HeedfulError(
+            f"{model.name} compares no picture with a text",
+            fix="Leave --text out, or name a model such as CLIP",
+        )
+    if model.modality != "image+text":
+        return given
+    return {"picture": given} if caption is None else {"picture": given, "text": caption}
 
 
 def _running(chosen: list[str] | str | None, able: list[str], usual: Sequence[str]) -> list[str]:

@@ -84,6 +84,11 @@ NOT_COMPUTED = (
         "a table without its adversary row",
         "the numbers of the row are from memory and were not computed again",
     ),
+    (
+        "E23",
+        "released code of Grad-ECLIP: one head over the full width",
+        "a fact about code; a test shows on a random CLIP that its similarity is not that of the model",
+    ),
     ("OK", "toy cross entropies 0.82 and 0.69", "the lab superposition computes them exactly"),
 )
 

@@ -10,18 +10,23 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+
+from torch import nn
 
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
 from heedful.modalities.image_files import pillow
 from heedful.models.adapter import TokenModel
+from heedful.models.dual_load import dual_encoder, zero_shot
 from heedful.models.hf import HFBackend
 from heedful.models.image_model import ImageModel
 from heedful.models.image_reader import reader_of
+from heedful.models.vector_modules import is_dual_encoder
 
 MAX_CONFIG_BYTES = 1 << 26
 MAX_LABELS = 1_000_000
@@ -57,6 +62,7 @@ def load_pretrained(
     allow_pickle: bool = False,
     trust_remote_code: bool = False,
     local_only: bool = False,
+    labels: Sequence[str] | None = None,
 ) -> Model:
     """A local folder, or a hub id when no such folder exists."""
     folder = Path(source)
@@ -89,6 +95,8 @@ def load_pretrained(
         model, report = auto.from_pretrained(
             source, config=config, use_safetensors=safe, output_loading_info=True, **options
         )
+        if is_dual_encoder(model):
+            return _dual(model.eval(), source, sorted(report["missing_keys"]), options, name, labels)
         refuse_missing(source, sorted(report["missing_keys"]), auto.__name__)
         if auto.__name__ == "AutoModelForImageClassification":
             reader = reader_of(load_image_processor(source, options))
@@ -96,6 +104,23 @@ def load_pretrained(
         tokenizer = tokenizer or load_tokenizer(source, options)
     model.eval()
     return TokenModel(HFBackend(model, tokenizer, name or str(source)), tokenizer)
+
+
+def _dual(
+    module: nn.Module,
+    source: str | Path,
+    missing: list[str],
+    options: dict[str, Any],
+    name: str,
+    labels: Sequence[str] | None,
+) -> Model:
+    """A model that compares pictures with texts; with captions as labels, a classifier of pictures."""
+    refuse_missing(source, missing, "dual encoder")
+    reads = SimpleNamespace(
+        image_processor=load_image_processor(source, options), tokenizer=load_tokenizer(source, options)
+    )
+    made = dual_encoder(module, reads, name or str(source))
+    return made if labels is None else zero_shot(made, labels)
 
 
 def refuse_missing(source: str | Path, missing: list[str], auto: str) -> None:

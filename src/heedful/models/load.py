@@ -87,7 +87,7 @@ def load(
     'good'
     """
     if isinstance(source, str | Path):
-        options = {"task": task, "tokenizer": tokenizer, "allow_pickle": allow_pickle}
+        options = {"task": task, "tokenizer": tokenizer, "allow_pickle": allow_pickle, "labels": labels}
         return _from_name(
             str(source), options | {"trust_remote_code": trust_remote_code, "local_only": local_only}
         )

@@ -18,6 +18,8 @@ def explain(
     model: o.Model = "zoo:sentiment",
     pair: o.Pair = None,
     chat: o.Chat = None,
+    caption: o.Caption = None,
+    labels: o.Captions = None,
     method: o.Methods = None,
     target: o.Target = None,
     contrast: o.Contrast = None,
@@ -55,6 +57,7 @@ def explain(
     heedful explain "Once upon a" -m zoo:lm --sequence " time" --contrast " hill"
     echo "the food was fine" | heedful explain --json
     heedful explain seven.png --model zoo:digits-vit --unit grid:7 --html a.html
+    heedful explain scene.png --text "a red circle" --model FOLDER-OF-A-CLIP
 
     The command compares each method with random orders of the words. It removes words, beginning with the
     words that the method scores highest. The output should then change more than with a random order. If a
@@ -93,6 +96,8 @@ def explain(
         draws=draws,
         features=features,
         audit=audit,
+        caption=caption,
+        labels=labels,
         command=typed(**_spelled(result)),
     )
     command(wish, out, dry_run)
