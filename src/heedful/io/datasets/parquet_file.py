@@ -9,7 +9,14 @@ from typing import IO, Any
 
 from heedful.core.errors import HeedfulError
 from heedful.io.datasets.parquet_pages import BrokenPage, column_size
-from heedful.io.datasets.rows import Columns, DataRow, TooLong, max_field_chars, missing_column, parsed_row
+from heedful.io.datasets.rows import (
+    Columns,
+    DataRow,
+    UnreadField,
+    max_field_chars,
+    missing_column,
+    parsed_row,
+)
 from heedful.io.files import RESUME_HINT
 
 BATCH_ROWS = 256  # rows in memory at once, at most
@@ -106,7 +113,7 @@ def _values(column: Any) -> list[Any]:
         long = [length or 0 for length in pc.binary_length(raw).to_pylist()]
         whole = any(fits(column.type) for fits in kinds[:2])
         return [
-            TooLong(size) if size > most else _plain(value.as_py(), whole)
+            UnreadField(size) if size > most else _plain(value.as_py(), whole)
             for value, size in zip(raw, long, strict=True)
         ]
     try:

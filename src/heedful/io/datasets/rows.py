@@ -26,7 +26,7 @@ def max_field_chars() -> int:
 
 
 @dataclass(frozen=True)
-class TooLong:
+class UnreadField:
     """Stands for a field that is too long to be read."""
 
     size: int  # characters or bytes
@@ -105,7 +105,7 @@ def _size(value: Any) -> int:
     """Characters of a field; of a list, those of its parts."""
     if isinstance(value, list | tuple):
         return sum(_size(part) if isinstance(part, list | str) else 1 for part in value)
-    if isinstance(value, TooLong):
+    if isinstance(value, UnreadField):
         return value.size
     return len(value) if isinstance(value, str | bytes) else 0
 
