@@ -229,3 +229,8 @@ def test_a_reader_that_leaves_is_no_mistake() -> None:
     done = shell("heedful methods | head -n 1")
     assert done.returncode == 0
     assert done.stderr == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that never ends")
+def test_a_device_that_never_ends_is_not_read_to_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+    assert attack(["explain", "--chat", "/dev/full"], capsys)[0] == 2

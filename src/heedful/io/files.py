@@ -10,6 +10,7 @@ from pathlib import Path
 
 from heedful.core.errors import HeedfulError
 
+MAX_TEXT_BYTES = 1 << 26
 PART = ".part"  # the end of the name of what is being written
 RESUME_HINT = "What is done is kept: run the same command again to resume"
 
@@ -56,9 +57,13 @@ def sync(folder: Path) -> None:
 
 
 def read_text(path: str | Path) -> str:
-    """A whole file of UTF-8, without a byte order mark."""
+    """A whole file of UTF-8, without a byte order mark; a device that never ends is not read to its end."""
     try:
-        return Path(path).read_text(encoding="utf-8-sig")
+        with Path(path).open("rb") as file:
+            content = file.read(MAX_TEXT_BYTES + 1)
+        if len(content) > MAX_TEXT_BYTES:
+            raise HeedfulError(f"{path} is too large", f"it has over {MAX_TEXT_BYTES:,} bytes")
+        return content.decode("utf-8-sig")
     except OSError as error:
         raise HeedfulError(f"cannot read {path}", error.strerror or str(error)) from None
     except UnicodeDecodeError as error:

@@ -169,12 +169,9 @@ def _lines(path: Path | None) -> list[str]:
     """Texts of a file, one per line; empty lines are left out."""
     if path is None:
         return []
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise HeedfulError(
-            f"cannot read {path}", getattr(error, "strerror", "") or "it is not UTF-8"
-        ) from None
+    from heedful.io.files import read_text as read_file
+
+    lines = read_file(path).splitlines()
     results = [line.strip() for line in lines if line.strip()]
     if not results:
         raise HeedfulError(f"{path} contains no text")
