@@ -24,7 +24,7 @@ def test_entries_are_complete_and_pinned() -> None:
     entries = resolve.entries()
     names = [entry.name for entry in entries]
     embedded = ["one-layer", "sentiment", "lm", "digits-vit"]
-    assert names == [*embedded, "minilm", "prompt-injection", "smollm2", "titler", "mobilenet"]
+    assert names == [*embedded, "minilm", "prompt-injection", "smollm2", "titler", "mobilenet", "conse"]
     for entry in entries:
         assert entry.description
         assert entry.licence

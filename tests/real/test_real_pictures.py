@@ -1,4 +1,4 @@
-"""MobileNetV2 from its carrier: bit for bit its weights, its logits by hand, and names that fit."""
+"""MobileNetV2 and ConSE from their carriers: bit for bit the weights, logits by hand, and names that fit."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 import heedful
 from heedful.models.zoo import download, resolve
@@ -52,3 +53,44 @@ def test_mobilenet_names_photographs(name: str, label: str) -> None:
     found, share = model.predict(model.encode(np.asarray(getattr(data, name)())))[0]
     assert found == label
     assert share > (0.98 if name == "coffee" else 0.6)
+
+
+CAPTIONS = (
+    *("a cup of coffee", "a cat", "a rocket taking off"),
+    *("a person in a space suit", "a dog", "the stock market"),
+)
+
+
+@pytest.fixture(scope="module")
+def conse() -> Any:
+    for name in ("minilm", "mobilenet", "conse"):
+        resolve.pull(name)
+    assert resolve.verify("conse") == []
+    return heedful.load("zoo:conse")
+
+
+def test_conse_has_the_weights_of_its_parts(conse: Any) -> None:
+    ours = conse.module.state_dict()
+    for part, name in (("vision", "mobilenet"), ("text", "minilm")):
+        for key, value in load_file(resolve.path(name) / "model.safetensors").items():
+            assert torch.equal(ours[f"{part}.{key}"], value), key
+
+
+@pytest.mark.parametrize(
+    ("name", "caption", "cosine", "next_one"),
+    [("coffee", 0, 0.439, 0.187), ("chelsea", 1, 0.695, 0.314), ("rocket", 2, 0.388, 0.231)],
+)
+def test_conse_finds_the_caption(conse: Any, name: str, caption: int, cosine: float, next_one: float) -> None:
+    """The numbers were made by transformers alone; the picture is read in 8 bits here."""
+    data = pytest.importorskip("skimage.data", reason="the extra `images` is not installed")
+    picture = np.asarray(getattr(data, name)())
+    found = [conse.predict(conse.encode({"picture": picture, "text": text}))[0][1] for text in CAPTIONS]
+    assert found[caption] == pytest.approx(cosine, abs=0.01)
+    assert max(found[:caption] + found[caption + 1 :]) == pytest.approx(next_one, abs=0.01)
+
+
+def test_conse_chooses_between_captions(conse: Any) -> None:
+    data = pytest.importorskip("skimage.data", reason="the extra `images` is not installed")
+    model = heedful.load("zoo:conse", labels=list(CAPTIONS))
+    for name, caption in (("coffee", 0), ("chelsea", 1)):
+        assert model.predict(model.encode(np.asarray(getattr(data, name)())))[0][0] == CAPTIONS[caption]

@@ -58,7 +58,8 @@ class SumOfWords(nn.Module):
             self.table.weight.copy_(torch.tensor([[weight, 0.0] for weight in weights]))
 
     def embed(self, ids: Tensor) -> Tensor:
-        return self.table(ids)  # type: ignore[no-any-return]
+        vectors: Tensor = self.table(ids)
+        return vectors
 
     def forward(self, inputs_embeds: Tensor, attention_mask: Tensor) -> Tensor:
         total = (inputs_embeds[..., 0] * attention_mask).sum(-1)
@@ -82,7 +83,8 @@ class TwoHeadReader(nn.Module):
         self.out = nn.Linear(6, 2)
 
     def embed(self, ids: Tensor) -> Tensor:
-        return self.table(ids)  # type: ignore[no-any-return]
+        vectors: Tensor = self.table(ids)
+        return vectors
 
     def forward(self, inputs_embeds: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
         deaf = (torch.arange(inputs_embeds.shape[1]) == DEAF) & attention_mask.bool()  # (B, T)

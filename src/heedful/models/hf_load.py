@@ -86,7 +86,7 @@ def load_pretrained(
     with quiet(), explained(str(source)):
         import transformers
 
-        from heedful.models import mean_pool  # noqa: F401  registers zoo:prompt-injection's class
+        from heedful.models import conse, mean_pool  # noqa: F401  register classes of the zoo
 
         config = transformers.AutoConfig.from_pretrained(source, **options)
         config._attn_implementation = None  # may name a program on the hub, which would be loaded and run

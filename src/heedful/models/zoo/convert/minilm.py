@@ -14,6 +14,7 @@ from heedful.models.zoo.convert.folder import (
     write_weights,
 )
 
+TENSORS = 5 + 6 * 16 + 2
 WINDOW = 256  # what the authors' own library truncates to; the weights hold 512 positions
 
 
@@ -23,7 +24,7 @@ def convert(source: Path, out: Path) -> None:
 
     tensors = load_file(source / "model.safetensors")
     tensors.pop("embeddings.position_ids", None)  # 0, 1, 2, …: transformers makes it by itself
-    write_weights(out, tensors, expected=5 + 6 * 16 + 2)
+    write_weights(out, tensors, expected=TENSORS)
     write_json(out / "config.json", {"architectures": ["BertModel"], "model_type": "bert", **MINILM})
     copy_tokenizer(source, out)
     write_tokenizer_config(out, window=WINDOW, special=BERT_SPECIAL, inputs=BERT_INPUTS, do_lower_case=True)
