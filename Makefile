@@ -11,7 +11,7 @@ WORKERS ?= auto
 PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-real mutants lint format bench docs dist labs lab-seeds serve zoo clean
+.PHONY: help demo test test-all test-real mutants lint security format bench docs dist labs lab-seeds serve zoo clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -76,6 +76,11 @@ lint: .venv/.dev  ## ruff and mypy
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+
+# pip-audit asks a server for known vulnerabilities: it runs where it is installed and the server answers.
+security: .venv/.dev  ## ruff's security rules over src, and pip-audit where it can run
+	@$(BIN)/ruff check --config security.toml src
+	@if $(BIN)/python -c 'import pip_audit' 2>/dev/null; then $(BIN)/python -m pip_audit --requirement constraints.txt --no-deps --disable-pip; else echo "pip-audit is not installed: known vulnerabilities of packages were not looked up" >&2; fi
 
 format: .venv/.dev  ## let ruff rewrite what it can
 	@$(BIN)/ruff check --fix .

@@ -253,6 +253,7 @@ def test_half_a_request_does_not_shut_others_out(
 ) -> None:
     """Six hundred of them: of one peer the oldest go at once; of many peers, all go when their time is up."""
     monkeypatch.setattr(header_timeout, "MAX_WAITING", most)
+    monkeypatch.setattr(header_timeout, "MAX_OF_PEER", most)
     monkeypatch.setattr(header_timeout, "HEADER_SECONDS", 3.0)
     held = half_open(address, 600)
     try:

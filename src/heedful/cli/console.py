@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from heedful.core.errors import HeedfulError
 from heedful.core.numbers import duration
 from heedful.core.progress import Report, Step
+from heedful.io.files import read_text as read_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -179,7 +180,7 @@ def read_chat(file: str) -> list[dict[str, str]]:
     """Chat messages from a JSON file: a list of {"role": ..., "content": ...}."""
     shape = 'Write a list such as [{"role": "user", "content": "Hello"}]'
     try:
-        content = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        content = sys.stdin.read(LIMIT) if file == "-" else read_file(file)
         messages = json.loads(content)
     except OSError as error:
         raise HeedfulError(f"cannot read {file}", error.strerror or str(error)) from None

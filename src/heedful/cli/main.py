@@ -5,8 +5,10 @@ Results go to stdout, all else to stderr. A user's mistake is one line, "heedful
 
 from __future__ import annotations
 
-import os
+import re
 import sys
+from contextlib import suppress
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +16,7 @@ import typer.core
 
 from heedful._version import __version__
 from heedful.cli import threads
+from heedful.cli.checked_options import check_options
 from heedful.cli.commands.attention import attention
 from heedful.cli.commands.audit import audit
 from heedful.cli.commands.doctor import doctor
@@ -29,11 +32,15 @@ from heedful.cli.commands.serve import serve
 from heedful.cli.commands.steer import steer
 from heedful.cli.commands.trial import TrialCommand, trial
 from heedful.cli.commands.zoo import app as zoo_app
+from heedful.cli.interrupts import keep_interrupts
+from heedful.cli.streams import drop_output, open_streams
 from heedful.core.errors import HeedfulError
 
 # Typer brings click along inside itself or beside itself, depending on its version.
 UsageMistake: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
+SHOWN = 100  # characters of a long word that an error repeats
+LONG_WORD = re.compile(rf"\S{{{2 * SHOWN + 50},}}")
 # in the order in which people need them: first explain and trust, then what is there, then research
 ORDER = (
     *("explain", "audit", "report", "serve"),
@@ -88,16 +95,18 @@ def start(
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit code: 0, 1 after a claim that failed, 2 for a user's mistake, 130
     after Ctrl-C."""
+    if arguments is None:  # called as a program, not from Python
+        open_streams()
+        keep_interrupts()
+        threads.as_program = True
+        threads.wait_passively()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that cannot show ▲ gets ?, not a traceback
-    if arguments is None:  # called as a program, not from Python
-        threads.as_program = True
-        threads.wait_passively()
     words = sys.argv[1:] if arguments is None else arguments
     words = [*words, "--help"] if words in ([], ["zoo"], ["heads"], ["features"], ["lab"]) else words
     try:
-        result = app(args=words, prog_name="heedful", standalone_mode=False)
+        result = _command().main(args=words, prog_name="heedful", standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except HeedfulError as error:
@@ -109,8 +118,17 @@ def main(arguments: list[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except BrokenPipeError:  # the reader of our pipe has left: say nothing, as other tools do
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
         return 141
+    except OSError as error:  # a full disk, a file that went away: nothing a traceback would explain
+        return _system_mistake(error)
+    except MemoryError:
+        return _mistake("there is not enough memory. Use a smaller model, fewer or shorter texts")
+
+
+@cache
+def _command() -> Any:
+    return check_options(typer.main.get_command(app))
 
 
 def _with_hint(error: Any) -> str:
@@ -123,8 +141,22 @@ def _with_hint(error: Any) -> str:
     return f"{message.rstrip('.')}. Name a model with --model, and put a text in quotes."
 
 
+def _system_mistake(error: OSError) -> int:
+    """What the system refused: one line with the file, if it has one."""
+    why = error.strerror or str(error)
+    if error.filename is not None:
+        return _mistake(f"{error.filename}: {why}")
+    try:
+        sys.stdout.flush()
+    except OSError:
+        drop_output()
+    return _mistake(f"cannot read or write: {why}")
+
+
 def _mistake(message: str) -> int:
     from heedful.reports.visible import visible
 
-    print(f"heedful: {visible(' '.join(message.split()))}", file=sys.stderr)
+    line = LONG_WORD.sub(lambda word: f"{word[0][:SHOWN]}…", " ".join(message.split()))
+    with suppress(OSError):  # nobody reads it
+        print(f"heedful: {visible(line)}", file=sys.stderr, flush=True)
     return 2

@@ -38,6 +38,7 @@ from heedful.core.registry import Explainer, Rows
 from heedful.core.result import NotebookRepr
 from heedful.core.target import Target
 from heedful.core.versions import versions
+from heedful.core.whole_numbers import check_seed
 from heedful.modalities.kinds import Piece, pieces_of, spelled, words_for
 from heedful.modalities.operators import checked_operator
 from heedful.models.load import load
@@ -287,8 +288,7 @@ def _spelled(text: Any, target: Any) -> dict[str, Any]:
 
 
 def _check_numbers(seed: Any, budget: Any) -> None:
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
-        raise HeedfulError(f"seed cannot be {seed!r}", "it is a whole number, 0 or more, below 2^63")
+    check_seed(seed)
     if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 0):
         raise HeedfulError(f"budget cannot be {budget!r}", "it is a whole number of model inputs, 0 or more")
 

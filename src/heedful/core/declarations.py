@@ -13,6 +13,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from heedful.core.errors import HeedfulError
+
 PLUGINS = "heedful.plugins"
 
 
@@ -20,7 +22,14 @@ PLUGINS = "heedful.plugins"
 def import_plugins() -> None:
     """Import what third parties name, once."""
     for point in entry_points(group=PLUGINS):
-        point.load()
+        try:
+            point.load()
+        except Exception as error:  # whatever another's file does when it is imported
+            package = point.dist.name if point.dist is not None else point.name
+            why = f"{point.value}: {type(error).__name__}: {error}"
+            raise HeedfulError(
+                f"the plugin {point.name!r} cannot be imported", why, f"Mend it, or: pip uninstall {package}"
+            ) from error
 
 
 @dataclass(frozen=True)

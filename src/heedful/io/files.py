@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from heedful.core.errors import HeedfulError
 
+MAX_TEXT_BYTES = 1 << 26
 PART = ".part"  # the end of the name of what is being written
 RESUME_HINT = "What is done is kept: run the same command again to resume"
 
@@ -70,13 +72,33 @@ def sync(folder: Path) -> None:
 
 
 def read_text(path: str | Path) -> str:
-    """A whole file of UTF-8, without a byte order mark."""
+    """A whole file of UTF-8, without a byte order mark; a device that never ends is not read to its end."""
     try:
-        return Path(path).read_text(encoding="utf-8-sig")
+        with Path(path).open("rb") as file:
+            content = file.read(MAX_TEXT_BYTES + 1)
+        if len(content) > MAX_TEXT_BYTES:
+            raise HeedfulError(f"{path} is too large", f"it has over {MAX_TEXT_BYTES:,} bytes")
+        return content.decode("utf-8-sig")
     except OSError as error:
         raise HeedfulError(f"cannot read {path}", error.strerror or str(error)) from None
     except UnicodeDecodeError as error:
         raise HeedfulError(f"{path} is not UTF-8 text", f"byte {error.start}") from None
+
+
+def check_writable(path: Path) -> None:
+    """Refuse, before a long run, a place that cannot be written to. A disk may still fill up later."""
+    try:
+        above = path
+        while not above.exists() and above.parent != above:
+            above = above.parent
+        if above != path and not above.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        if not os.access(above, os.W_OK):
+            raise PermissionError(errno.EACCES, f"{above} cannot be written to")
+    except OSError as error:
+        raise HeedfulError(
+            f"cannot write {path}", error.strerror or str(error), "Name another place"
+        ) from None
 
 
 @contextmanager

@@ -32,8 +32,8 @@ import numpy as np
 
 from heedful.core.errors import HeedfulError
 
-WHOLE = re.compile(r"(\d+)(\.0*)?")
-BY_POSITION = re.compile(r"(?:label[_ ]?)?(\d+)")
+WHOLE = re.compile(r"(\d{1,99})(\.0*)?")  # a limit, as Python reads no number of 5,000 digits
+BY_POSITION = re.compile(r"(?:label[_ ]?)?(\d{1,99})")
 BARE = re.compile(r"-?\d+(\.\d+)?")
 IN_A_NAME = re.compile(r"(?:(?<!\w)-)?\d+(?:[.,]\d+)*")  # "-1 (bad)", "1-2 stars", "1,000 or more"
 THOUSANDS = re.compile(r",(?=\d{3}(?!\d))")
@@ -45,7 +45,7 @@ def is_missing(value: Any) -> bool:
     value = _plain(value)
     if isinstance(value, str):
         return not value.strip()
-    return value is None or (isinstance(value, Real) and math.isnan(value))
+    return value is None or (isinstance(value, Real) and bool(value != value))
 
 
 def label_key(value: Any) -> str:

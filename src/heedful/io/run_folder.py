@@ -68,6 +68,8 @@ def write(
     if most is not None and sum(map(len, files.values())) > most:
         raise HeedfulError(f"this {kind.name} is too large to be stored", f"it has over {_mb(most)}")
     views = result.views()
+    if wrong := [name for name in (files | views) if not _is_inside(name)]:
+        raise HeedfulError(f"{wrong[0][:60]!r} cannot be written", "a file of a run stays in its folder")
     manifest = start_of_manifest(kind, result.run_title()) | dict(extra or {})
     manifest |= {"files": sums(files), "views": sums(views)}
     try:
@@ -305,10 +307,15 @@ def checked_files(folder: Path, files: Any) -> dict[str, dict[str, Any]]:
     if not isinstance(files, dict) or not all(map(_is_entry, files.values())):
         raise damaged(folder / MANIFEST, "its list of files is not one")
     for name in files:
-        parts = name.split("/")
-        if name == MANIFEST or any(each in ("", ".", "..") for each in parts) or set(name) & set("\\\0:"):
+        if not _is_inside(name):
             raise damaged(folder / MANIFEST, f"{name[:60]!r} is not a file of the folder")
     return files
+
+
+def _is_inside(name: str) -> bool:
+    """A file of the folder itself, by a name that means the same on every system."""
+    outside = any(each in ("", ".", "..") for each in name.split("/"))
+    return name != MANIFEST and not outside and not set(name) & set("\\\0:")
 
 
 def _is_entry(entry: Any) -> bool:

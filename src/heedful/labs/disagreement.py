@@ -52,7 +52,9 @@ ALL_TEXTS = {"lime": {"precision": 0.0}}  # no early stop: seven words have 128 
 )
 def disagreement(run: LabRun) -> None:
     model = heedful.load("zoo:one-layer")
-    comparison = heedful.explain(model, SENTENCE, SEVEN, seed=run.seed, params=ALL_TEXTS, evidence=False)
+    comparison = heedful.explain(
+        model, SENTENCE, SEVEN, seed=run.seed, params=ALL_TEXTS, evidence=False, keep_partial=False
+    )
     one_sentence(run, comparison)
     count = FAST if run.fast else 200
     rng = np.random.default_rng(run.seed)
@@ -60,8 +62,10 @@ def disagreement(run: LabRun) -> None:
     result, again, skills = [], [], []
     for number, text in enumerate(texts):
         run.progress(number, count, "reviews")
-        each = heedful.explain(model, text, SEVEN, seed=run.seed, evidence=False)
-        other = heedful.explain(model, text, ["lime"], seed=run.seed + count, evidence=False)
+        each = heedful.explain(model, text, SEVEN, seed=run.seed, evidence=False, keep_partial=False)
+        other = heedful.explain(
+            model, text, ["lime"], seed=run.seed + count, evidence=False, keep_partial=False
+        )
         result.append(matrix_of(each)[np.triu_indices(len(SEVEN), 1)])
         again.append(agreement.kendall(*(one["lime"].unit_scores() for one in (each, other))))
         skills.append(skill(model, each, run.seed))

@@ -113,7 +113,7 @@ def cascade(
 
 def scores(model: Model, text: str, methods: Sequence[str], target: Any) -> tuple[Any, list[Floats]]:
     """The class that is explained, and each method's scores by word."""
-    comparison = heedful.explain(model, text, methods, target=target, evidence=False)
+    comparison = heedful.explain(model, text, methods, target=target, evidence=False, keep_partial=False)
     return comparison[methods[0]].target.index, [comparison[name].unit_scores() for name in methods]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from heedful.core.arrays import Span
 from heedful.core.errors import HeedfulError
 from heedful.modalities import text_spans, text_windows
+from heedful.modalities.chat_template import render
 from heedful.modalities.text import TextInput
 
 PAIR_SEPARATOR = "\n"  # stands between the two parts in TextInput.text; belongs to no token
@@ -114,7 +115,7 @@ def _chat(tokenizer: Any, messages: list[Mapping[str, str]]) -> TextInput:
                 f"not a chat message: {dict(turn)!r}", fix="Use {'role': 'user', 'content': '...'}"
             )
     waiting = messages[-1]["role"] != "assistant"
-    rendered = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=waiting)
+    rendered = render(tokenizer, messages, waiting)
     batch = tokenizer(rendered, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
     spans = text_spans.repair_offsets(rendered, batch["offset_mapping"], [False] * len(batch["input_ids"]))
     turns = _content_spans(tokenizer, rendered, messages, waiting)
@@ -136,7 +137,7 @@ def _content_spans(
     """
     markers = [f"\ue000{index}\ue001" for index in range(len(messages))]
     marked = [{**turn, "content": marker} for turn, marker in zip(messages, markers, strict=True)]
-    frame = tokenizer.apply_chat_template(marked, tokenize=False, add_generation_prompt=waiting)
+    frame = render(tokenizer, marked, waiting)
     for strip in (False, True):  # templates may strip what they are given
         contents = [turn["content"].strip() if strip else turn["content"] for turn in messages]
         if spans := _fill(frame, markers, contents, rendered):

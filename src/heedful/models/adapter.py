@@ -98,7 +98,11 @@ class TokenModel(TokenReader):
         x = text_of(x)
         self.require_room(x, max_new_tokens)
         inputs = Inputs(torch.tensor([x.ids]), torch.ones(1, len(x), dtype=torch.long))
-        return self.backend.generate(inputs, max_new_tokens=max_new_tokens, **options)
+        try:
+            return self.backend.generate(inputs, max_new_tokens=max_new_tokens, **options)
+        except FloatingPointError:
+            self.refuse_nan(torch.tensor(torch.nan), inputs)
+            raise
 
     def predict(self, x: Input, k: int = 5, given: Sequence[int] = ()) -> list[tuple[str, float]]:
         """Labels (next tokens after the text and the tokens `given`) with probabilities, highest first;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from heedful.core.errors import HeedfulError
@@ -44,7 +45,7 @@ def generation_settings(strategy: str, **options: Any) -> dict[str, Any]:
         ("top_p", 1e-6),
         ("beams", 1),
     ):
-        if chosen[key] < low:
+        if not low <= chosen[key] < math.inf:  # NaN is neither
             raise HeedfulError(f"{key} must be at least {low:g}, not {chosen[key]}")
     names = {"num_beams": "beams"}
     filled = {k: chosen[names.get(k, k)] if v is None else v for k, v in STRATEGIES[strategy].items()}

@@ -335,7 +335,9 @@ class HFBackend(Backend):
             return False
 
     def _probe_inputs(self, rows: int) -> Inputs:
+        known = getattr(self.model.get_input_embeddings(), "num_embeddings", None)
         ids = self.tokenizer("a b", verbose=False)["input_ids"] or [0, 0]
+        ids = [token if known is None or token < known else 0 for token in ids]
         answer = None
         if self.config.is_encoder_decoder and self.kind == "encoder-decoder":
             answer = torch.full((rows, 1), self.special_id("decoder_start") or 0)
@@ -404,6 +406,7 @@ class HFBackend(Backend):
                 inputs.ids.to(self.device),
                 attention_mask=inputs.mask.to(self.device),
                 generation_config=config,
+                logits_processor=[_refuse_nan],
             )
         skip = 1 if self.config.is_encoder_decoder else inputs.ids.shape[1]
         return [int(token) for token in out[0, skip:]]
@@ -496,3 +499,10 @@ def _output(
         hidden=tuple(out.encoder_hidden_states or ()) if hidden else (),
         notes=notes,
     )
+
+
+def _refuse_nan(_ids: Tensor, scores: Tensor) -> Tensor:
+    """Greedy search would write on, and sampling fail with an error of its own."""
+    if bool((scores.isnan() | scores.isposinf()).any()):
+        raise FloatingPointError("the model answers NaN")
+    return scores

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,12 @@ from heedful.models.image_model import ImageModel
 from heedful.models.image_reader import reader_of
 from heedful.models.vector_modules import is_dual_encoder
 
+MAX_CONFIG_BYTES = 1 << 26
+MAX_LABELS = 1_000_000
+MIN_LAYERS = 256  # so many are believed; more only with as many tensors
+COUNTS = re.compile(r"layers$|_layer$|blocks$|^depth")
+MAX_NAME = 4096  # characters: no path is longer
+ANY_TEXT = "a text 𪚥"  # with a word that nobody knows
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 # suffix of config.architectures -> transformers' auto class: which head the weights were saved with
 TASKS = {
@@ -59,6 +66,10 @@ def load_pretrained(
 ) -> Model:
     """A local folder, or a hub id when no such folder exists."""
     folder = Path(source)
+    if len(str(source)) > MAX_NAME:
+        raise HeedfulError(
+            f"there is no model {str(source)[:60]!r}…", f"its name has over {MAX_NAME:,} characters"
+        )
     if folder.is_dir():
         check_folder(folder, allow_pickle)
     elif folder.exists():
@@ -78,6 +89,7 @@ def load_pretrained(
         from heedful.models import conse, mean_pool  # noqa: F401  register classes of the zoo
 
         config = transformers.AutoConfig.from_pretrained(source, **options)
+        config._attn_implementation = None  # may name a program on the hub, which would be loaded and run
         auto = getattr(transformers, auto_class(config, task))
         safe = None if allow_pickle else True
         model, report = auto.from_pretrained(
@@ -132,12 +144,14 @@ def check_folder(folder: Path, allow_pickle: bool) -> None:
             "Save the model there with model.save_pretrained(...)",
         )
     try:
-        facts = json.loads(config.read_text(encoding="utf-8"))
-    except ValueError as error:
+        with config.open("rb") as file:
+            facts = json.loads(file.read(MAX_CONFIG_BYTES))
+    except (ValueError, RecursionError) as error:
         raise HeedfulError(f"{config} is not valid JSON", str(error)) from None
     if not isinstance(facts, dict):
         raise HeedfulError(f"{config} is not a model config", f"it contains a {type(facts).__name__}")
-    if any(folder.glob("*.safetensors")):
+    if weights := sorted(folder.glob("*.safetensors")):
+        check_counts(config, facts, weights)
         return
     pickles = sorted(path.name for path in folder.iterdir() if path.suffix in PICKLES)
     if not pickles:
@@ -152,6 +166,25 @@ def check_folder(folder: Path, allow_pickle: bool) -> None:
             "loading a pickle can run any code its author put in it",
             "Convert it to safetensors, or use allow_pickle=True (--allow-pickle) if you trust the author",
         )
+
+
+def check_counts(config: Path, facts: dict[str, Any], weights: list[Path]) -> None:
+    """Refuse more layers than there are tensors: building them would take hours, and all would be missing."""
+    from safetensors import SafetensorError, safe_open
+
+    tensors = 0
+    for path in weights:
+        try:
+            with safe_open(path, "pt") as file:
+                tensors += len(file.keys())
+        except (OSError, SafetensorError) as error:
+            raise HeedfulError(f"{path} cannot be read", first_line(error), "Save the model again") from None
+    most = max(MIN_LAYERS, tensors)
+    parts = [facts, *(part for part in facts.values() if isinstance(part, dict))]
+    for name, count in ((name, count) for part in parts for name, count in part.items()):
+        limit = MAX_LABELS if name == "num_labels" else most if COUNTS.search(str(name)) else None
+        if limit is not None and isinstance(count, int) and not 0 <= count <= limit:
+            raise HeedfulError(f"{config} cannot be right", f"{name} is {count:,}, not 0 to {limit:,}")
 
 
 def auto_class(config: Any, task: str | None) -> str:
@@ -194,6 +227,10 @@ def load_tokenizer(source: str | Path, options: dict[str, Any]) -> Any:
         tokenizer = transformers.AutoTokenizer.from_pretrained(source, **options)
     except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
         raise HeedfulError(f"{source} has no tokenizer that loads", first_line(error), fix) from error
+    try:
+        tokenizer(ANY_TEXT, verbose=False)
+    except Exception as error:  # a window that is no number, no token for unknown words
+        raise HeedfulError(f"the tokenizer of {source} does not work", first_line(error), fix) from error
     if len(tokenizer) <= len(set(tokenizer.all_special_ids)):  # made from the config alone
         raise HeedfulError(f"{source} has no tokenizer that loads", "there is no vocabulary", fix)
     return tokenizer

@@ -83,7 +83,20 @@ class TokenReader(Model):
                 f"Use long='truncate', which keeps the {keep}",
             )
         most = self.window if long == "error" else None
-        return encoding.fit(encoding.encode(self.tokenizer, raw, most), self.window, long, keep=keep)
+        x = encoding.fit(encoding.encode(self.tokenizer, raw, most), self.window, long, keep=keep)
+        self._check_ids(x)
+        return x
+
+    def _check_ids(self, x: TextInput) -> None:
+        """A tokenizer and a model that were not made for each other would fail inside the model."""
+        rows = getattr(self.token_table, "num_embeddings", None)
+        if isinstance(rows, int) and x.ids and max(x.ids) >= rows:
+            token = x.tokens[x.ids.index(max(x.ids))]
+            raise HeedfulError(
+                f"the tokenizer of {self.name} does not fit the model",
+                f"the token {token!r:.40} has the number {max(x.ids):,}, and the model knows {rows:,} tokens",
+                "Use the tokenizer that the model was trained with",
+            )
 
     def encode_whole(self, raw: Any) -> TextInput:
         """As `encode`, however long it is."""

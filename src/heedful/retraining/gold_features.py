@@ -154,7 +154,9 @@ def recalls(
     model, rng = load(function_of(made)), np.random.default_rng(seed)
     results = []
     for words in texts:
-        comparison = explain(model, " ".join(words), methods, seed=seed, params=params, evidence=False)
+        comparison = explain(
+            model, " ".join(words), methods, seed=seed, params=params, evidence=False, keep_partial=False
+        )
         gold = made.deciding(frozenset(words))
         results.append([recall(comparison[name], gold, top, rng) for name in methods])
     return np.array(results)

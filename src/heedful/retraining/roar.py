@@ -254,7 +254,15 @@ def explained(
     read = []
     for text in texts:
         comparison = explain(
-            model, text, methods, unit=unit, seed=seed, params=params, long="truncate", evidence=False
+            model,
+            text,
+            methods,
+            unit=unit,
+            seed=seed,
+            params=params,
+            long="truncate",
+            evidence=False,
+            keep_partial=False,
         )
         read.append(text_of(comparison[CONTROL].x))
         for name in methods:

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -23,7 +24,10 @@ from starlette.exceptions import HTTPException
 from heedful._version import __version__
 from heedful.core.defaults import HOST, PORT
 from heedful.core.errors import HeedfulError
+from heedful.features.activations.windows import open_texts
+from heedful.models.adapter import token_model
 from heedful.server import security as secure
+from heedful.server.job_queue import system_sentence
 from heedful.server.live_explain import warm_up
 from heedful.server.model_pool import ModelPool
 from heedful.server.model_thread import Busy, ClientDisconnected
@@ -61,9 +65,19 @@ def load_state(models: Sequence[Any], config: ServerConfig) -> ServerState:
         served.dictionary = config.dictionaries.get(served.name, served.dictionary)
         served.texts = config.texts.get(served.name, served.texts)
     state = ServerState(pool, Runs(config.runs))
+    check_given(state, config)
     for served in pool.served.values():
         warm_up(served.name, served.model, state.memory)
     return state
+
+
+def check_given(state: ServerState, config: ServerConfig) -> None:
+    """Open the SAEs and texts that were named: one that is not there must not be told to a visitor later."""
+    for served in state.models.served.values():
+        if served.name in config.dictionaries:
+            state.dictionary(served).site(token_model(served.model, "features"))
+        if isinstance(given := config.texts.get(served.name), str | Path):
+            open_texts(given, "text")
 
 
 def application(state: ServerState, config: ServerConfig) -> Any:
@@ -90,6 +104,7 @@ def application(state: ServerState, config: ServerConfig) -> Any:
     app.add_exception_handler(ClientDisconnected, _client_disconnected)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(OSError, _system_error)
     return secure.Guarded(app, secure.guard_of(config.host, config.token, config.names))
 
 
@@ -133,6 +148,10 @@ async def _invalid(_request: Request, error: Exception) -> Response:
 async def _http_error(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": _clean(str(error.detail))}, error.status_code, error.headers)
+
+
+async def _system_error(_request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": _clean(system_sentence(error))}, 507)
 
 
 def _clean(sentence: str) -> str:
@@ -267,7 +286,7 @@ def address(config: ServerConfig, port: int) -> str:
     """To open: of a server on all addresses, the one by which other machines reach this one."""
     host = _own_address(config.host) if config.host in ("0.0.0.0", "::") else config.host
     host = f"[{host}]" if ":" in host else host
-    token = f"/?token={config.token}" if config.token else "/"
+    token = f"/?token={quote(config.token, safe='')}" if config.token else "/"
     return f"http://{host}:{port}{token}"
 
 

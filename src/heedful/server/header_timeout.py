@@ -1,9 +1,11 @@
-"""Slow or silent connections: each has a few seconds to send its request, so they cannot block the server.
+"""Slow, silent and idle connections: none can block the server, and one peer cannot shut the others out.
 
-A client that opens connections and sends half a head would hold each for good, token or not, until the server
-refuses everybody. Here a head must be complete `HEADER_SECONDS` after the connection, or its first byte,
-came; bytes that drip do not prolong that. Of one peer, `MAX_WAITING` connections may wait at once: the one
-that has waited longest is closed, since a real client sends a head with the connection.
+A client that opens connections and sends half a request would hold each for good, token or not, until the
+server refuses everybody. Here a head must be complete `HEADER_SECONDS` after the connection, or its first
+byte, came; bytes that drip do not prolong that. (A body has security.BODY_SECONDS, a connection without a
+request uvicorn's timeout_keep_alive.) Of one peer, `MAX_WAITING` connections may wait at once for a
+request or for the rest of one: the one that has waited longest is closed, since a real client sends a request
+with the connection. Of one peer, at most `MAX_OF_PEER` connections are open in all.
 """
 
 from __future__ import annotations
@@ -11,31 +13,47 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADER_SECONDS = 8.0  # seconds for the head of a request
-MAX_WAITING = 256  # connections of one peer without a head
+MAX_WAITING = 128  # connections of one peer without a whole request
+MAX_OF_PEER = 256  # connections of one peer: half of what the server takes
 
 
 class HeaderTimeoutProtocol(H11Protocol):
-    """uvicorn's own protocol with a time limit for the head of a request."""
+    """uvicorn's own protocol with a time limit for the head of a request, and limits for each peer."""
 
     timer: asyncio.TimerHandle | None = None
+    since: float = 0.0  # when it came, or its last head
+
+    @property
+    def peer(self) -> str:
+        return str((self.client or ("",))[0])
+
+    @property
+    def waits(self) -> bool:
+        """Nothing is being answered: there is no head, no whole body, or the last answer is sent."""
+        unfinished = self.cycle is None or self.cycle.response_complete
+        return unfinished or self.conn.their_state is h11.SEND_BODY
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self.since = self.loop.time()
         self._start_timer()
-        waiting = [
-            peer
-            for peer in self.connections
-            if isinstance(peer, HeaderTimeoutProtocol) and peer.timer is not None
-        ]
-        same = [peer for peer in waiting if (peer.client or ("",))[0] == (self.client or ("",))[0]]
-        if len(same) > MAX_WAITING:
-            min(same, key=lambda peer: peer.timer.when() if peer.timer else 0.0)._time_out()
+        every = [other for other in self.connections if isinstance(other, HeaderTimeoutProtocol)]
+        same = [other for other in every if other.peer == self.peer]
+        waiting = [other for other in same if other.waits]
+        if len(waiting) > MAX_WAITING:
+            min(waiting, key=lambda other: other.since)._time_out()
+        elif len(same) > MAX_OF_PEER:
+            self._time_out()
 
     def data_received(self, data: bytes) -> None:
+        before = self.cycle
         super().data_received(data)
+        if self.cycle is not before:
+            self.since = self.loop.time()
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop_timer()
         elif self.timer is None:
@@ -55,4 +73,5 @@ class HeaderTimeoutProtocol(H11Protocol):
 
     def _time_out(self) -> None:
         self._stop_timer()
+        self.connections.discard(self)  # now: it must not be counted, nor chosen again, until it is lost
         self.transport.abort()

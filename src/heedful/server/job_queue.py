@@ -3,9 +3,10 @@
     waiting -> running -> done | failed | cancelled
 
 Each owner (a browser) has one job running at a time and the workers go round the owners, so one who asks for
-much does not keep the others waiting. A job knows the number of its worker, so that it takes the right
-replica of a model. It reports where it stands by `Job.report`, which is also where a cancelled job ends, and
-shows what it has so far by `Job.show`.
+much does not keep the others waiting. An owner is a name that the client chooses, so all owners at one other
+machine together leave one worker and half of the queue to the rest. A job knows the number of its worker, so
+that it takes the right replica of a model. It reports where it stands by `Job.report`, which is also where a
+cancelled job ends, and shows what it has so far by `Job.show`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,6 +26,7 @@ from heedful.server.model_thread import Busy
 
 WORKERS = 4
 MAX_WAITING_PER_OWNER, MAX_WAITING = 8, 64  # jobs that may wait: of one owner, and of everybody
+MAX_WAITING_PER_PEER = 32  # of one address: an owner is a name that the client chooses
 MAX_FINISHED_JOBS = 100  # finished jobs that are remembered,
 MAX_FINISHED_OF_KIND = {"attention": 10, "live": 20}  # and of kinds that are large, or come with every text
 ENDED = ("done", "failed", "cancelled")
@@ -50,6 +53,7 @@ class Job:
     result: dict[str, Any] | None = None
     run: str | None = None  # the run folder it was stored in
     worker: int = -1
+    peer: str = ""  # the address it came from, if that is another machine
     asked: float = field(default_factory=time.time)
     began: float = 0.0
     ended: float = 0.0
@@ -86,6 +90,11 @@ class Job:
         return self.seconds * (self.total - self.done) / self.done
 
 
+def system_sentence(error: Exception) -> str:
+    """A full disk, say; the path is the server's own business."""
+    return f"The server's machine refused: {getattr(error, 'strerror', None) or type(error).__name__}."
+
+
 class Jobs:
     """The queue and its workers."""
 
@@ -104,7 +113,9 @@ class Jobs:
         with self._turn:
             waiting = [other for other in self.jobs.values() if other.state == "waiting"]
             own = sum(other.owner == job.owner for other in waiting)
-            if own >= MAX_WAITING_PER_OWNER or len(waiting) >= MAX_WAITING:
+            same = sum(other.peer == job.peer != "" for other in waiting)
+            full = same >= MAX_WAITING_PER_PEER or len(waiting) >= MAX_WAITING
+            if own >= MAX_WAITING_PER_OWNER or full:
                 raise Busy(f"{len(waiting)} jobs are waiting already. Try again in a moment.")
             job.id = f"{time.strftime('%Y%m%d-%H%M%S')}-{job.kind}-{secrets.token_hex(4)}"
             self.jobs[job.id] = job
@@ -143,10 +154,12 @@ class Jobs:
             thread.join(max(0.0, end - time.monotonic()))
 
     def _next(self) -> Job | None:
-        """The first that waits whose owner has nothing running."""
-        busy = {job.owner for job in self.jobs.values() if job.state == "running"}
+        """The first that waits whose owner has nothing running; one worker is always left for other peers."""
+        running = [job for job in self.jobs.values() if job.state == "running"]
+        busy, peers = {job.owner for job in running}, Counter(job.peer for job in running if job.peer)
+        most = max(1, len(self.threads) - 1)
         waiting = (job for job in self.jobs.values() if job.state == "waiting" and job.owner not in busy)
-        return next(waiting, None)
+        return next((job for job in waiting if peers[job.peer] < most), None)
 
     def _work(self, number: int) -> None:
         while True:
@@ -168,6 +181,8 @@ class Jobs:
             state = "cancelled"
         except HeedfulError as error:
             job.error = str(error)
+        except OSError as error:
+            job.error = system_sentence(error)
         except BaseException as error:  # told to whoever asked; the thread lives on
             job.error = f"This should not have happened: {type(error).__name__}."
             with suppress(Exception):

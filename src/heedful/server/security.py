@@ -19,6 +19,7 @@ import hashlib
 import ipaddress
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
@@ -28,6 +29,7 @@ from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from heedful.core.errors import HeedfulError
+from heedful.core.whole_numbers import whole_number
 from heedful.modalities.image_files import FORMATS
 
 Scope = MutableMapping[str, Any]
@@ -46,6 +48,7 @@ PICTURE_TYPES = tuple(
 MAX_PICTURE_BYTES = 16 << 20
 MAX_UPLOADS = 4  # pictures on their way at once: what is on its way is in memory
 BODY_SECONDS = 15.0  # seconds within which it must have come
+peer: ContextVar[str] = ContextVar("peer", default="")  # of the request that is being answered
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -89,12 +92,13 @@ class Guard:
 
 def guard_of(host: str, token: str | None, names: Sequence[str] = ()) -> Guard:
     """For a server that listens on `host`; a token is needed wherever others can reach it."""
+    names = [name.strip().lower() for name in names]
     if host in LOOPBACK:
         return Guard(LOOPBACK | set(names), token=token)
     if not token:
         raise HeedfulError(f"{host} can be reached by others", "so a token is needed", "Let one be made")
     everywhere = host in ("0.0.0.0", "::")
-    return Guard(LOOPBACK | {host.lower(), *(name.lower() for name in names)}, everywhere, token)
+    return Guard(LOOPBACK | {host.lower(), *names}, everywhere, token)
 
 
 def new_token(host: str) -> str | None:
@@ -108,6 +112,13 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def peer_of(scope: Scope) -> str:
+    """The address that a request came from, which a client cannot choose as it chooses other names. "" for
+    this machine: its users and those behind its proxy share one."""
+    address = str((scope.get("client") or ("",))[0])
+    return "" if not _is_address(address) or ipaddress.ip_address(address).is_loopback else address
 
 
 @dataclass(frozen=True)
@@ -134,13 +145,14 @@ class Guarded:
         answer: App | None = None if refusal is None else _refusal_response(refusal)
         if answer is None and self.guard.token is not None:
             answer = _check_token(scope, headers, self.guard.token)
+        peer.set(peer_of(scope))
         if answer is None and (scope["method"], scope["path"]) == ("POST", PICTURES):
             await self._upload(scope, receive, _with_headers(send))
             return
         if answer is None and scope["method"] == "POST":
-            body, refusal = await _body(receive, MAX_BODY_BYTES)
+            body, refusal = await whole_body(receive, MAX_BODY_BYTES)
             answer = None if refusal is None else _refusal_response(refusal)
-            receive = _replay(body, receive)
+            receive = replay_of(body, receive)
         await (answer or self.app)(scope, receive, _with_headers(send))
 
     async def _upload(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -151,9 +163,9 @@ class Guarded:
             return
         self.uploads += 1
         try:
-            body, refusal = await _body(receive, MAX_PICTURE_BYTES)
+            body, refusal = await whole_body(receive, MAX_PICTURE_BYTES)
             answer = self.app if refusal is None else _refusal_response(refusal)
-            await answer(scope, _replay(body, receive), send)
+            await answer(scope, replay_of(body, receive), send)
         finally:
             self.uploads -= 1
 
@@ -166,7 +178,7 @@ def refusal_of(method: str, path: str, headers: Headers, guard: Guard) -> Refusa
             421, "This server does not go by that name. Open the address that heedful serve printed."
         )
     origin = headers.get("origin")
-    if origin is not None and _place(origin) != hosts[0].lower():
+    if origin is not None and place_of(origin) != hosts[0].lower():
         return Refusal(403, "Another site asked: requests are answered to this page alone.")
     if headers.get("sec-fetch-site", "same-origin") in ("cross-site", "same-site") and (
         method != "GET" or headers.get("sec-fetch-mode") != "navigate"
@@ -180,8 +192,8 @@ def refusal_of(method: str, path: str, headers: Headers, guard: Guard) -> Refusa
             return Refusal(415, f"This is no picture of a known format. Known: {', '.join(FORMATS)}.")
         if path != PICTURES and kind != "application/json":
             return Refusal(415, "A question is asked as JSON. Send Content-Type: application/json.")
-        length, most = headers.get("content-length", "0"), _most_bytes(path)
-        if not (length.isascii() and length.isdigit() and len(length) < 20) or int(length) > most:
+        length, most = whole_number(headers.get("content-length", "0")), _most_bytes(path)
+        if length is None or length > most:
             return _too_large(most)
     return None
 
@@ -190,7 +202,7 @@ def _most_bytes(path: str) -> int:
     return MAX_PICTURE_BYTES if path == PICTURES else MAX_BODY_BYTES
 
 
-def _place(origin: str) -> str:
+def place_of(origin: str) -> str:
     """host[:port] of an origin; "" where it is none."""
     try:
         return urlsplit(origin).netloc.lower()
@@ -243,8 +255,8 @@ def _same(given: str, token: str) -> bool:
     return secrets.compare_digest(given.encode(), token.encode())
 
 
-async def _body(receive: Receive, most: int) -> tuple[bytes, Refusal | None]:
-    """All of it, or why not; what is too large is not read to its end."""
+async def whole_body(receive: Receive, most: int) -> tuple[bytes, Refusal | None]:
+    """All of it, or why not, however it is cut into pieces; what is too large is not read to its end."""
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
@@ -259,7 +271,7 @@ async def _body(receive: Receive, most: int) -> tuple[bytes, Refusal | None]:
         return b"", Refusal(408, "The request did not come to its end.")
 
 
-def _replay(body: bytes, receive: Receive) -> Receive:
+def replay_of(body: bytes, receive: Receive) -> Receive:
     """The body in one piece, then whatever comes."""
     waiting = [{"type": "http.request", "body": body, "more_body": False}]
 

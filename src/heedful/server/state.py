@@ -16,6 +16,7 @@ from heedful.server.explanation_cache import ExplanationCache
 from heedful.server.job_queue import Job, Jobs
 from heedful.server.model_pool import ModelPool, ServedModel
 from heedful.server.schemas import responses
+from heedful.server.security import peer
 
 Number = Annotated[str, InPath(pattern=r"^[0-9a-z-]{1,64}$", description="as the server gave it")]
 REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -69,7 +70,7 @@ class ServerState:
             with served.replica(job.worker) as model:
                 work(model, job)
 
-        return self.jobs.put(Job(kind, ask.owner, ask.model_dump(), job_work))
+        return self.jobs.put(Job(kind, ask.owner, ask.model_dump(), job_work, peer=peer.get()))
 
     def close(self) -> None:
         self.jobs.close()

@@ -10,6 +10,7 @@ from heedful.cli.commands.features_measure import Rows, Sae, Site
 from heedful.cli.console import console, progress_bar, put_json, silence_libraries
 from heedful.core.errors import HeedfulError
 from heedful.core.progress import Step
+from heedful.core.whole_numbers import whole_number
 
 File = Annotated[
     Path, o.argument(metavar="FILE", help="File with texts and labels: .csv, .tsv, .jsonl or .parquet.")
@@ -72,8 +73,8 @@ def probe(
 
 
 def _counts(words: str) -> tuple[int, ...]:
-    numbers = tuple(int(word) for word in words.split(",") if word.strip().isdigit())
-    if not numbers or len(numbers) != len(words.split(",")) or min(numbers) < 1:
+    numbers = tuple(number for word in words.split(",") if (number := whole_number(word)))
+    if len(numbers) != len(words.split(",")):
         raise HeedfulError(f"-k {words}: not numbers of features", fix="For example: -k 1,2,5")
     return numbers
 

@@ -20,6 +20,7 @@ from heedful.cli.console import (
 )
 from heedful.core.errors import HeedfulError
 from heedful.core.numbers import duration
+from heedful.core.whole_numbers import whole_number
 
 SAE_HELP = "zoo:lm, or an SAE folder of heedful features train, SAELens or dictionary-learning."
 Folder = Annotated[Path, o.argument(metavar="SAE", help=SAE_HELP)]
@@ -228,12 +229,13 @@ def numbered(given: list[str] | None) -> list[int] | None:
     if not given:
         return None
     parts = [part.strip() for text in given for part in text.split(",") if part.strip()]
-    wrong = [part for part in parts if not (part.isascii() and part.isdigit())]
+    numbers = [whole_number(part) for part in parts]
+    wrong = [part for part, number in zip(parts, numbers, strict=True) if number is None]
     if wrong or not parts:
         raise HeedfulError(
             f"{wrong[0]!r} is not a feature" if wrong else "no feature is named", fix="Use --feature 3,17"
         )
-    return [int(part) for part in parts]
+    return [number for number in numbers if number is not None]
 
 
 def _mind(llm: bool, name: str | None, dry_run: bool, cache: Path) -> tuple[Any, Any]:

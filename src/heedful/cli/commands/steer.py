@@ -18,6 +18,7 @@ from heedful.cli.console import (
 )
 from heedful.cli.typed_command import typed
 from heedful.core.errors import HeedfulError
+from heedful.core.whole_numbers import whole_number
 
 if TYPE_CHECKING:
     from heedful.models.adapter import TokenModel
@@ -148,31 +149,29 @@ def _features(given: list[str] | None) -> dict[int, str]:
     texts: dict[int, str] = {}
     for one in given or []:
         name, equals, value = one.partition("=")
-        if not equals or not name.strip().isdigit() or not value.strip():
+        number = whole_number(name)
+        if not equals or number is None or not value.strip():
             raise HeedfulError(f"--feature {one} is not understood", fix="Write --feature 268=5x")
-        texts[int(name)] = value.strip()
+        texts[number] = value.strip()
     return texts
 
 
 def _positions(given: str) -> Any:
     if given in ("all", "last"):
         return given
-    parts = [part.strip() for part in given.split(",")]
-    if not all(part.isdigit() for part in parts):
+    numbers = [whole_number(part) for part in given.split(",")]
+    if None in numbers:
         raise HeedfulError(f"--positions {given} is not understood", fix="Write all, last, or 0,3,7")
-    return [int(part) for part in parts]
+    return numbers
 
 
 def _lines(path: Path | None) -> list[str]:
     """Texts of a file, one per line; empty lines are left out."""
     if path is None:
         return []
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise HeedfulError(
-            f"cannot read {path}", getattr(error, "strerror", "") or "it is not UTF-8"
-        ) from None
+    from heedful.io.files import read_text as read_file
+
+    lines = read_file(path).splitlines()
     results = [line.strip() for line in lines if line.strip()]
     if not results:
         raise HeedfulError(f"{path} contains no text")

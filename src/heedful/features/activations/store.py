@@ -28,10 +28,11 @@ from torch import Tensor
 from heedful.core.errors import HeedfulError
 from heedful.core.result import NotebookRepr
 from heedful.features.activations.store_facts import KIND, StoreFacts
-from heedful.io.run_folder import open_run
+from heedful.io.run_folder import open_run, refusing_damage
 from heedful.io.sharded_run import check_shards
 
 READ_BYTES = 1 << 16  # bytes read in one piece
+MAX_HEADER_BYTES = 1 << 20
 MAX_OPEN_SHARDS = 256  # shards mapped at once
 
 Array = npt.NDArray[Any]
@@ -197,11 +198,13 @@ def header(rows: int, d: int, dtype: str) -> bytes:
 
 def mapped(path: Path) -> Array:
     """(n, d): a shard as it lies on disk, read when looked at."""
-    try:
+    if not path.is_file():
+        raise HeedfulError(f"{path} is damaged or missing", "there is no such file")
+    with refusing_damage(path):
         with path.open("rb") as file:
             (length,) = struct.unpack("<Q", file.read(8))
+            if length > MAX_HEADER_BYTES:
+                raise ValueError("its header is too long")
             facts = json.loads(file.read(length))[KIND]
         dtype = {"F32": np.float32, "F16": np.float16}[facts["dtype"]]
         return np.asarray(np.memmap(path, dtype, "r", 8 + length, tuple(facts["shape"])))
-    except (OSError, ValueError, KeyError, TypeError, OverflowError, struct.error) as error:
-        raise HeedfulError(f"{path} is damaged or missing", str(error)) from None

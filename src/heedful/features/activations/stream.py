@@ -48,7 +48,7 @@ class InMemoryRows:
         turn, place = divmod(start, a_round)
         while True:
             order = torch.randperm(
-                self.rows, generator=torch.Generator().manual_seed(seed * 1_000_003 + turn)
+                self.rows, generator=torch.Generator().manual_seed((seed * 1_000_003 + turn) % 2**63)
             )
             while place < a_round:
                 chosen = order[place * size : (place + 1) * size]

@@ -6,7 +6,8 @@ Where: HEEDFUL_LLM_URL; the key, if it needs one: HEEDFUL_LLM_KEY. Texts are sen
 model; nothing else in heedful does so. Answers are kept on disk under the hash of what was asked, so the same
 question is paid for once. Answers 429 and 5xx, broken connections and answers that are no JSON are tried
 again, waiting 1, 2, 4, ... seconds or as long as the server asks; other refusals are told at once. Redirects
-are refused: the key would go with them.
+are refused: the key would go with them. An answer must be complete `timeout` seconds after the request; bytes
+that drip do not prolong that. No message shows the key, nor a password in the address.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ import hashlib
 import http.client
 import json
 import os
+import socket
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -76,10 +80,13 @@ class Endpoint:
     cost: RequestCost = field(default_factory=RequestCost)
 
     def __post_init__(self) -> None:
-        self.url = (self.url or os.environ.get(URL, "")).rstrip("/")
+        self.url = (self.url or os.environ.get(URL, "")).strip().rstrip("/")
+        _key()
         if not self.url.startswith(("http://", "https://")):
             raise HeedfulError(
-                f"no language model answers at {self.url!r}" if self.url else "no language model was named",
+                f"no language model answers at {self._shown!r}"
+                if self.url
+                else "no language model was named",
                 "the address is not one of http" if self.url else f"{URL} is not set",
                 f"Set {URL}=https://host/v1, and {KEY} if it wants a key",
             )
@@ -123,26 +130,96 @@ class Endpoint:
             except urllib.error.HTTPError as error:
                 last = f"HTTP {error.code} {error.reason}"
                 if error.code != 429 and error.code < 500:
-                    raise HeedfulError(
-                        f"{self.url} refused", f"{last}: {_reason(error)}", _fix(error.code)
-                    ) from None
+                    why = _without_key(f"{last}: {_reason(error)}")
+                    raise HeedfulError(f"{self._shown} refused", why, _fix(error.code)) from None
                 pause = _asked(error.headers.get("Retry-After"))
             except (OSError, ValueError, http.client.HTTPException) as error:
                 last = f"{type(error).__name__}: {error}"
             if attempt + 1 < self.tries:
                 self.wait(min(MAX_WAIT_SECONDS, max(pause, 2.0**attempt)))
         raise HeedfulError(
-            f"{self.url} gave no answer in {self.tries} tries", last, "Answers so far are kept: run it again"
+            f"{self._shown} gave no answer in {self.tries} tries",
+            _without_key(last),
+            "Answers so far are kept: run it again",
         )
+
+    @property
+    def _shown(self) -> str:
+        """The address without the name and the password that may stand in it."""
+        scheme, slashes, rest = self.url.partition("://")
+        host, slash, path = rest.partition("/")
+        return f"{scheme}{slashes}{host.rpartition('@')[2]}{slash}{path}"
 
     def _sent(self, body: bytes) -> bytes:
         headers = {"Content-Type": "application/json"}
-        if key := os.environ.get(KEY):
+        if key := _key():
             headers["Authorization"] = f"Bearer {key}"
         request = urllib.request.Request(f"{self.url}/chat/completions", body, headers)
-        with urllib.request.build_opener(_NoRedirects).open(request, timeout=self.timeout) as answer:
-            result: bytes = answer.read(MAX_ANSWER_BYTES)
-        return result
+        end = time.monotonic() + self.timeout
+        watched = _WatchedHTTP(), _WatchedHTTPS()
+        timer = threading.Timer(self.timeout, lambda: [each.shut() for each in watched])
+        timer.daemon = True
+        timer.start()
+        try:
+            opener = urllib.request.build_opener(_NoRedirects, *watched)
+            with opener.open(request, timeout=self.timeout) as answer:
+                return _whole(answer, end)
+        finally:
+            timer.cancel()
+
+
+def _whole(answer: Any, end: float) -> bytes:
+    """All of an answer that comes in time."""
+    content = bytearray()
+    while len(content) < MAX_ANSWER_BYTES and (piece := answer.read1(1 << 16)):
+        content += piece
+        if time.monotonic() > end:
+            raise TimeoutError("the answer did not come to its end in time")
+    return bytes(content)
+
+
+def _key() -> str:
+    """Without the line break that a file or a copied line adds; what no header may hold is refused."""
+    key = os.environ.get(KEY, "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise HeedfulError(
+            f"{KEY} cannot be used", "a key has only printable ASCII characters", f"Set {KEY} again"
+        )
+    return key
+
+
+def _without_key(text: str) -> str:
+    """Servers and libraries repeat what they were sent."""
+    key = _key()
+    return text.replace(key, "(the key)") if key else text
+
+
+class _Watched(urllib.request.AbstractHTTPHandler):
+    """Keeps its connections, so that one can be shut while the head of an answer drips."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.connections: list[http.client.HTTPConnection] = []
+
+    def do_open(self, http_class: Any, req: Any, **more: Any) -> Any:
+        def connect(*given: Any, **options: Any) -> http.client.HTTPConnection:
+            self.connections.append(http_class(*given, **options))
+            return self.connections[-1]
+
+        return super().do_open(connect, req, **more)
+
+    def shut(self) -> None:
+        for connection in self.connections:
+            with suppress(OSError, AttributeError):  # closed, or not opened yet
+                connection.sock.shutdown(socket.SHUT_RDWR)
+
+
+class _WatchedHTTP(_Watched, urllib.request.HTTPHandler):
+    pass
+
+
+class _WatchedHTTPS(_Watched, urllib.request.HTTPSHandler):
+    pass
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

@@ -12,11 +12,11 @@ and are called data; what they say may still sway a model.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Sequence
 from typing import Any
 
+from heedful.core.whole_numbers import whole_number
 from heedful.features.interpretation.llm import Chat, Messages
 from heedful.features.interpretation.results import Explanation
 from heedful.features.reading.examples import Context, Snippet
@@ -97,8 +97,9 @@ def strengths(found: dict[str, Any], number: int, tokens: int, greatest: float) 
     out = [0.0] * tokens
     given = found.get(str(number))
     for place, value in given.items() if isinstance(given, dict) else ():
-        if not (isinstance(place, str) and place.isascii() and place.isdigit() and int(place) < tokens):
+        token = whole_number(place) if isinstance(place, str) else None
+        if token is None or token >= tokens:
             continue
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            out[int(place)] = min(max(float(value), 0.0), 10.0) / 10 * greatest
+        if isinstance(value, int | float) and not isinstance(value, bool) and -1e300 < value < 1e300:
+            out[token] = min(max(float(value), 0.0), 10.0) / 10 * greatest
     return out

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heedful.core.errors import HeedfulError
+from heedful.core.whole_numbers import whole_number
 
 RULES = ("random", "most-active", "strongest", "spread", "any")
 FEATURE_COUNT = 10
@@ -54,9 +55,10 @@ class FiringRates:
 def parse(text: str) -> SelectionRule:
     """random:10 or random"""
     name, _, count = text.strip().partition(":")
-    if name not in RULES or (count and not (count.isascii() and count.isdigit() and int(count) > 0)):
+    number = whole_number(count) if count else FEATURE_COUNT
+    if name not in RULES or not number:
         raise HeedfulError(f"features cannot be chosen by {text!r}", fix=f"Use {', '.join(RULES)} with :N")
-    return SelectionRule(name, int(count or FEATURE_COUNT))
+    return SelectionRule(name, number)
 
 
 def among(rule: SelectionRule, firing: FiringRates, lengths: npt.NDArray[np.float64], seed: int) -> list[int]:

@@ -177,6 +177,10 @@ def _place(folder: str | Path) -> Path:
 
 def _of(opened: Opened) -> SAE:
     config, kept = opened
+    if config.kind in ("topk", "batchtopk", "matryoshka") and not 1 <= (config.k or 0) <= config.width:
+        raise HeedfulError(f"the SAE cannot have k = {config.k}", f"it has {config.width:,} features")
+    if not isinstance(config.source.get("settings", {}), Mapping):
+        raise HeedfulError("the SAE does not say how it was trained", "its settings are no mapping")
     tensors = {name: t.float() if t.itemsize < 4 else t for name, t in kept.items()}
     shapes = {"W_enc": (config.d, config.width), "b_enc": (config.width,)}
     shapes |= {"W_dec": (config.width, config.d), "b_dec": (config.d,)}

@@ -20,8 +20,9 @@ from torch import Tensor
 from heedful.core.errors import HeedfulError
 from heedful.features.sae.base import Params, TrainingState
 from heedful.features.sae.settings import TrainSettings
-from heedful.io.files import write_file
+from heedful.io.files import PART, write_file
 from heedful.io.json_codec import from_jsonable, json_bytes, json_object
+from heedful.io.run_folder import refusing_damage
 
 # earlier checkpoints, and what a run that was killed was writing
 OWN = re.compile(r"state-\d+\.safetensors|\.state(-\d+\.safetensors|\.json)\.part")
@@ -62,6 +63,10 @@ def write(folder: Path, saved: Saved, settings: TrainSettings) -> None:
     tensors |= {"silent": saved.memory.silent, "threshold": saved.memory.threshold}
     content = save({name: t.contiguous() for name, t in tensors.items()})
     name = f"state-{saved.step}.safetensors"
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.iterdir():  # what a run that was killed left half written
+        if OWN.fullmatch(old.name) and old.name.endswith(PART):
+            old.unlink()
     write_file(folder / name, content)
     facts = {
         "step": saved.step,
@@ -82,6 +87,11 @@ def read(folder: Path, settings: TrainSettings) -> Saved | None:
     """The run's last checkpoint; None where there is none. Other settings are refused."""
     if not (folder / "state.json").is_file():
         return None
+    with refusing_damage(folder):
+        return _read(folder, settings)
+
+
+def _read(folder: Path, settings: TrainSettings) -> Saved:
     from safetensors.torch import load
 
     facts = json_object((folder / "state.json").read_bytes())
@@ -90,6 +100,8 @@ def read(folder: Path, settings: TrainSettings) -> Saved | None:
         raise HeedfulError(
             what, "a resumed run must be the same run", "Use those settings, or another folder"
         )
+    if not OWN.fullmatch(facts["tensors"]):
+        raise ValueError("its tensors are not in it")
     content = (folder / facts["tensors"]).read_bytes()
     if hashlib.sha256(content).hexdigest() != facts["sha256"]:
         raise HeedfulError(f"{folder} is damaged", "its checksum differs", "Remove it and train again")

@@ -21,6 +21,7 @@ from torch import Tensor
 from heedful.core.errors import HeedfulError
 from heedful.io.files import write_file
 from heedful.io.json_codec import json_bytes, json_object
+from heedful.io.run_folder import refusing_damage
 
 if TYPE_CHECKING:
     from heedful.features.sae.autoencoder import SAE
@@ -56,10 +57,11 @@ TAKES_OFF = {
 
 def opened(folder: Path, *, allow_pickle: bool = False) -> Opened:
     """The autoencoder in a folder of another library."""
-    if (folder / "cfg.json").is_file() and (folder / "sae_weights.safetensors").is_file():
-        return _saelens(folder)
-    if (folder / "ae.pt").is_file() and (folder / "config.json").is_file():
-        return _dictionary_learning(folder, allow_pickle)
+    with refusing_damage(folder):
+        if (folder / "cfg.json").is_file() and (folder / "sae_weights.safetensors").is_file():
+            return _saelens(folder)
+        if (folder / "ae.pt").is_file() and (folder / "config.json").is_file():
+            return _dictionary_learning(folder, allow_pickle)
     raise HeedfulError(
         f"{folder} contains no SAE",
         "looked for sae.safetensors, SAELens's sae_weights.safetensors and dictionary-learning's ae.pt",

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ from heedful.features.sae.base import (
 from heedful.features.sae.distributed import shares
 from heedful.features.sae.maxima import row_maxima, with_maxima
 from heedful.features.sae.settings import TrainSettings, lr_at, resolve_settings
+from heedful.io.files import locked, writing
 
 Look = Callable[[SAE, int], None]
 Tell = Callable[[pilot.SparsityChoice], None]
@@ -132,28 +134,39 @@ def train_sae(
     workers = workers or SingleWorker()
     folder = None if out is None else Path(out)
     given = {"width": width, "kind": kind, "steps": steps} | settings
-    chosen, choice = _settled(rows, given, folder if resume else None, workers)
-    if choice is not None and workers.rank == 0:
-        if folder is not None:
-            pilot.write(folder, choice)
-        if tell is not None:
-            tell(choice)
-    run = _opened(rows, chosen, folder if resume else None, workers)
-    for outcome, x in steps_of(run, rows):
-        due = run.step % every == 0 or run.step == chosen.steps
-        if due:
-            run.history.append(standing(run, outcome, x))
-            if progress is not None and workers.rank == 0:
-                row = run.history[-1]
-                progress(Step("training", done=run.step, total=chosen.steps, values=row))
-        if run.step % keep == 0 or run.step == chosen.steps:
-            _keep(run, folder)
-            if look is not None and workers.rank == 0:
-                look(_so_far(run, outcome), run.step)
-    sae = _with_maxima(run.sae(_source(data, run, choice)), rows, run)
-    if folder is not None and workers.rank == 0:
-        sae.save(folder)
-    return sae
+    with _alone_in(folder, workers):
+        chosen, choice = _settled(rows, given, folder if resume else None, workers)
+        if choice is not None and workers.rank == 0:
+            if folder is not None:
+                pilot.write(folder, choice)
+            if tell is not None:
+                tell(choice)
+        run = _opened(rows, chosen, folder if resume else None, workers)
+        for outcome, x in steps_of(run, rows):
+            due = run.step % every == 0 or run.step == chosen.steps
+            if due:
+                run.history.append(standing(run, outcome, x))
+                if progress is not None and workers.rank == 0:
+                    row = run.history[-1]
+                    progress(Step("training", done=run.step, total=chosen.steps, values=row))
+            if run.step % keep == 0 or run.step == chosen.steps:
+                _keep(run, folder)
+                if look is not None and workers.rank == 0:
+                    look(_so_far(run, outcome), run.step)
+        sae = _with_maxima(run.sae(_source(data, run, choice)), rows, run)
+        if folder is not None and workers.rank == 0:
+            sae.save(folder)
+        return sae
+
+
+@contextmanager
+def _alone_in(folder: Path | None, workers: WorkerGroup) -> Iterator[None]:
+    """The first worker writes: no other training may, and a disk that is full is told in one line."""
+    if folder is None or workers.rank:
+        yield
+        return
+    with locked(folder, "training"), writing(folder, "Free some space, then run it again with --resume"):
+        yield
 
 
 def _settled(

@@ -13,6 +13,7 @@ Templeton et al. 2024, "Scaling Monosemanticity" (clamping with the error term k
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -129,6 +130,8 @@ def _pushed(model: TokenModel, by: Any, how: Any, site: str, maxima: Any) -> Pus
     vector = by.vector if isinstance(by, Direction) else by
     if vector.shape != (d,):
         raise HeedfulError(f"a direction of shape {tuple(vector.shape)}", f"{site} has width {d}")
+    if not math.isfinite(how):
+        raise HeedfulError(f"the strength of a direction cannot be {how}", "it must be a finite number")
     added = vector * float(how)
     return (lambda x: added.to(x).expand_as(x)) if how else None
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from heedful.core.errors import HeedfulError
 from heedful.core.progress import Report, counting
 from heedful.core.result import NotebookRepr
+from heedful.core.whole_numbers import whole_number
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -134,9 +135,10 @@ def _read(name: str, shape: Anatomy) -> Iterator[Head]:
         yield from every_head(chosen)
         return
     layer, _, head = place.partition(".")
-    if not layer.isdecimal() or not (head in ("", "*") or head.isdecimal()) or place.endswith("."):
+    row, column = whole_number(layer), whole_number(head)
+    if row is None or (column is None and head not in ("", "*")) or place.endswith("."):
         raise HeedfulError(f"{name!r} names no head", has(shape), NAMES)
-    yield from _checked(stack or "self", int(layer), int(head) if head.isdecimal() else None, shape)
+    yield from _checked(stack or "self", row, column, shape)
 
 
 def _layers(stack: str, shape: Anatomy) -> tuple[int, ...]:

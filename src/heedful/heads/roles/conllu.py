@@ -24,11 +24,12 @@ from pathlib import Path
 
 from heedful.core.arrays import Span
 from heedful.core.errors import HeedfulError
+from heedful.core.whole_numbers import whole_number
 from heedful.io.files import read_text
 
 COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 SPACED = {1, 2, 9}  # columns that may hold spaces
-NUMBER = re.compile(r"(0|[1-9][0-9]*)(?:([-.])([1-9][0-9]*))?", re.ASCII)
+NUMBER = re.compile(r"(0|[1-9][0-9]{0,8})(?:([-.])([1-9][0-9]{0,8}))?", re.ASCII)
 Fields = tuple[str, ...]  # ten
 
 
@@ -153,11 +154,12 @@ def _checked_order(rows: Sequence[tuple[int, Fields]], name: str) -> list[tuple[
 
 
 def _head(row: Fields, number: int, words: int, name: str) -> int:
-    if not (row[6].isascii() and row[6].isdigit()) or int(row[6]) > words or row[6] == row[0]:
+    head = whole_number(row[6])
+    if head is None or head > words or row[6] == row[0]:
         raise _wrong(name, number, f"HEAD {row[6]!r} is none of 0 (the root) to {words}, without itself")
     if row[7] == "_":
         raise _wrong(name, number, "DEPREL is missing")
-    return int(row[6]) - 1
+    return head - 1
 
 
 def _refuse_circles(words: Sequence[Word], rows: Sequence[tuple[int, Fields]], name: str) -> None:

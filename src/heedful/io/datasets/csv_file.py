@@ -13,7 +13,7 @@ from heedful.io.datasets.rows import MAX_LINE_BYTES, Columns, DataRow, missing_c
 
 
 def read(path: Path, columns: Columns) -> Iterator[DataRow]:
-    """A field may have as many characters as csv allows, 131,072."""
+    """Two columns of the same name are refused where one of them is asked for."""
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     with path.open("rb") as file:
         records = _records(file, delimiter)
@@ -24,6 +24,8 @@ def read(path: Path, columns: Columns) -> Iterator[DataRow]:
         for name in columns.named.values() if head else ():
             if name not in head:
                 raise missing_column(path, name, head)
+            if head.count(name) > 1:
+                raise HeedfulError(f"{path.name} has two columns {name!r}", fix="Rename one of them")
         places = {field: head.index(name) for field, name in columns.named.items()} if head else {}
 
         def row(number: int, record: _Record) -> DataRow:
@@ -110,7 +112,11 @@ class _Record:
             raise csv.Error(f"longer than {MAX_LINE_BYTES:,} bytes")
         # bytes that are no UTF-8 become lone surrogates, which no text may hold, so that they are found later
         text = self.content.decode("utf-8", "surrogateescape")
-        return next(csv.reader([text], delimiter=delimiter, strict=True), [])
+        before = csv.field_size_limit(MAX_LINE_BYTES)  # its own limit is 131,072 characters
+        try:
+            return next(csv.reader([text], delimiter=delimiter, strict=True), [])
+        finally:
+            csv.field_size_limit(before)
 
 
 def _records(file: IO[bytes], delimiter: str) -> Iterator[_Record]:

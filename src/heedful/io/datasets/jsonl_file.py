@@ -10,7 +10,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from heedful.io.datasets.rows import Columns, DataRow, lines_of, missing_column, numbered, parsed_row
+from heedful.io.datasets.rows import (
+    MAX_LINE_BYTES,
+    Columns,
+    DataRow,
+    lines_of,
+    missing_column,
+    numbered,
+    parsed_row,
+)
 
 SAMPLED_OBJECTS = 100  # objects that are looked at for the columns
 
@@ -35,6 +43,8 @@ def read(path: Path, columns: Columns) -> Iterator[DataRow]:
 
 def json_line(line: bytes, at: int) -> dict[str, Any] | str:
     """The object of a line, or what is wrong with it."""
+    if len(line) >= MAX_LINE_BYTES:
+        return f"line {at}: longer than {MAX_LINE_BYTES:,} bytes"
     try:
         data = json.loads(line.removeprefix(b"\xef\xbb\xbf").decode("utf-8"))
     except UnicodeDecodeError as error:

@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 from heedful.core.errors import HeedfulError
+from heedful.core.whole_numbers import whole_number
 
 # most bytes of a line that are kept: a file without line breaks must not fill the memory
-MAX_LINE_BYTES = 1 << 26
+MAX_LINE_BYTES = 1 << 24
 PATH = "path"  # the usual column of the paths of pictures
+# most characters of a field; a row with a longer one is skipped and says so. No model reads that much
+MAX_FIELD_CHARS = 1_000_000
+MAX_FIELD = "HEEDFUL_MAX_FIELD"  # the variable of the environment that changes it
+
+
+def max_field_chars() -> int:
+    """How long a field may be."""
+    return whole_number(os.environ.get(MAX_FIELD, "")) or MAX_FIELD_CHARS
+
+
+@dataclass(frozen=True)
+class UnreadField:
+    """Stands for a field that is too long to be read."""
+
+    size: int  # characters or bytes
 
 
 @dataclass(frozen=True)
@@ -84,8 +101,21 @@ def numbered(records: Iterable[tuple[int, Any]], row: Callable[[int, Any], DataR
         number += 1
 
 
+def _size(value: Any) -> int:
+    """Characters of a field; of a list, those of its parts."""
+    if isinstance(value, list | tuple):
+        return sum(_size(part) if isinstance(part, list | str) else 1 for part in value)
+    if isinstance(value, UnreadField):
+        return value.size
+    return len(value) if isinstance(value, str | bytes) else 0
+
+
 def parsed_row(number: int, values: dict[str, Any]) -> DataRow:
     """A rationale that stands as JSON in a text field is read; what it says is checked with its text."""
+    for field_name, value in values.items():
+        if (size := _size(value)) > max_field_chars():
+            why = f"the {field_name} has {size:,} characters, more than {max_field_chars():,} ({MAX_FIELD})"
+            return DataRow(number, broken=why)
     rationale = values.get("rationale")
     if isinstance(rationale, str):
         try:

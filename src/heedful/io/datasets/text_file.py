@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from pathlib import Path
 
-from heedful.io.datasets.rows import MAX_LINE_BYTES, Columns, DataRow
+from heedful.io.datasets.rows import Columns, DataRow, max_field_chars
 
 
 def read(path: Path, _columns: Columns) -> Iterator[DataRow]:
-    """Bytes that are no UTF-8 become U+FFFD; a longer line is cut into rows of MAX_LINE_BYTES bytes."""
+    """Bytes that are no UTF-8 become U+FFFD; a line that is longer than a field may be is cut into rows."""
     with path.open("rb") as file:
-        number = 0
-        while line := file.readline(MAX_LINE_BYTES):
-            yield DataRow(number, line.decode("utf-8", "replace").removeprefix("\ufeff"))
+        number, decoder = 0, getincrementaldecoder("utf-8")("replace")
+        while line := file.readline(max_field_chars()):
+            text = decoder.decode(line, final=line.endswith(b"\n"))  # a character that is cut waits
+            yield DataRow(number, text.removeprefix("\ufeff"))
             number += 1
+        if rest := decoder.decode(b"", final=True):
+            yield DataRow(number, rest)

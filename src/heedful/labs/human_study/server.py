@@ -18,7 +18,7 @@ import secrets
 import socket
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 import numpy as np
 from fastapi import FastAPI, Request
@@ -28,10 +28,22 @@ from starlette.datastructures import Headers
 from heedful.core.defaults import HOST
 from heedful.core.errors import HeedfulError
 from heedful.core.progress import Report, counting
+from heedful.core.whole_numbers import whole_number
 from heedful.labs.human_study import pages
 from heedful.labs.human_study.answers import SEES, AnswerFile, StudyQuestion
 from heedful.labs.human_study.study_trials import Round, play
-from heedful.server.security import HEADERS, App, Guard, Message, Receive, Scope, Send
+from heedful.server.security import (
+    HEADERS,
+    App,
+    Guard,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    place_of,
+    replay_of,
+    whole_body,
+)
 
 ROUNDS, MAILS = 8, 3
 MAX_BODY_BYTES = 4096  # bytes of a form
@@ -163,6 +175,14 @@ def guarded(app: Any, guard: Guard = Guard()) -> App:  # noqa: B008 (frozen)
             await send({"type": "websocket.close", "code": 1008})
             return
         why = skipped(scope["method"], Headers(scope=scope), guard)
+        if why is None and scope["method"] == "POST":
+            body, refusal = await whole_body(receive, MAX_BODY_BYTES)  # whatever its head says of its length
+            why = (
+                None
+                if refusal is None
+                else (refusal.status, "The form is too large or did not come to its end.")
+            )
+            receive = replay_of(body, receive)
         chosen = app if why is None else _refused(*why)
         await chosen(scope, receive, _sealed(send))
 
@@ -179,13 +199,13 @@ def skipped(method: str, headers: Headers, guard: Guard) -> tuple[int, str] | No
     if method != "POST":
         return None
     origin = headers.get("origin")
-    if origin is None or urlsplit(origin).netloc.lower() != hosts[0].lower():
+    if origin is None or place_of(origin) != hosts[0].lower():
         return 403, "This request came from another site. Answers are accepted from this web page only."
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         return 415, "Answers must be sent with the form of the web page."
-    length = headers.get("content-length", "")
-    if not (length.isascii() and length.isdigit()) or int(length) > MAX_BODY_BYTES:
+    length = whole_number(headers.get("content-length", ""))
+    if length is None or length > MAX_BODY_BYTES:
         return 413, "The form is too large."
     return None
 

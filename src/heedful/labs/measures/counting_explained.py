@@ -95,7 +95,9 @@ def explained(
         text = " ".join(string.ascii_lowercase[letter] for letter in row)
         count = row.count(row[0])
         target = {"label": count, "contrast": count - 1}
-        found = heedful.explain(door, text, methods, target, seed=seed + i, evidence=False)
+        found = heedful.explain(
+            door, text, methods, target, seed=seed + i, evidence=False, keep_partial=False
+        )
         for method, kept in rows.items():
             kept.append(found[method].scores[1:])
         told(i + 1)

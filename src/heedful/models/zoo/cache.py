@@ -89,9 +89,16 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     """The folder's manifest, or None when it is missing or unreadable."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        return manifest if isinstance(manifest.get("files"), dict) else None
-    except (OSError, ValueError, AttributeError):
+        return manifest if all(map(_is_entry, manifest["files"].items())) else None
+    except (OSError, ValueError, AttributeError, KeyError, TypeError, RecursionError):
         return None
+
+
+def _is_entry(entry: tuple[str, Any]) -> bool:
+    """A file inside the folder, its size and its hash."""
+    name, want = entry
+    inside = not Path(name).is_absolute() and ".." not in Path(name).parts
+    return inside and isinstance(want["size"], int) and isinstance(want["sha256"], str)
 
 
 def problems(folder: Path, about: Mapping[str, Any], *, full: bool) -> list[str]:
@@ -115,10 +122,10 @@ def problems(folder: Path, about: Mapping[str, Any], *, full: bool) -> list[str]
 
 
 def verified(folder: Path) -> bool:
-    """Whether every file has the size and time of writing it had when its SHA-256 was last compared."""
+    """Whether every file has the size and times of writing it had when its SHA-256 was last compared."""
     try:
         stamp = json.loads((folder / STAMP).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return bool(stamp == _stamp(folder))
 
@@ -131,7 +138,9 @@ def mark_verified(folder: Path) -> None:
 
 def _stamp(folder: Path) -> dict[str, list[int]]:
     files = (path for path in folder.rglob("*") if path.is_file() and path.name != STAMP)
-    return {str(p.relative_to(folder)): [p.stat().st_size, p.stat().st_mtime_ns] for p in files}
+    facts = ((str(path.relative_to(folder)), path.stat()) for path in files)
+    # who changes a file can set its time of writing back, but not the time of that change
+    return {name: [at.st_size, at.st_mtime_ns, at.st_ctime_ns] for name, at in facts}
 
 
 def place(made: Path, final: Path) -> None:

@@ -1,0 +1,70 @@
+"""What every command checks of its options before it starts: numbers, and places that it will write to.
+
+Options say their smallest value. Without a largest one, `--beams 1000000000` asks for all memory there is,
+and NaN passes every comparison. A folder that cannot be written would be told after the work. `check_options`
+adds both checks to all options of all commands, so that a new option has them, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from heedful.core.errors import HeedfulError
+from heedful.core.whole_numbers import MAX_SEED
+
+MAX_NUMBER = 10**12  # of what a file or a run may have: tokens, texts, steps
+MAX_REPEATS = 10**6  # of what is drawn, trained or shown: random orders, links, seeds
+MAX_AT_ONCE = 1024  # of what is in memory at the same time
+LIMITS = {
+    "seed": MAX_SEED,
+    **dict.fromkeys(("draws", "permutations", "starts", "links", "seeds", "top", "trees"), MAX_REPEATS),
+    **dict.fromkeys(("beams", "workers", "threads"), MAX_AT_ONCE),
+}
+FOLDERS, FILES = ("--out",), ("--html", "--figure", "--database")  # what is written
+
+
+def check_options(command: Any) -> Any:
+    """The command, and those below it, with every option checked."""
+    for parameter in (parameter for each in _commands(command) for parameter in each.params):
+        parameter.callback = _checked(parameter.callback)
+    return command
+
+
+def _commands(command: Any) -> Iterator[Any]:
+    yield command
+    for below in getattr(command, "commands", {}).values():
+        yield from _commands(below)
+
+
+def _checked(before: Callable[..., Any] | None) -> Callable[..., Any]:
+    def check(context: Any, parameter: Any, value: Any) -> Any:
+        name = max(parameter.opts, key=len)
+        for one in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(one, int | float) and not isinstance(one, bool):
+                _check_number(name, one, LIMITS.get(parameter.name, MAX_NUMBER))
+            elif isinstance(one, Path) and name in FOLDERS + FILES:
+                _check_place(name, one)
+        return before(context, parameter, value) if before else value
+
+    return check
+
+
+def _check_number(name: str, number: float, most: int) -> None:
+    least = 0 if name == "--seed" else -most
+    if not math.isfinite(number):
+        raise HeedfulError(f"{name} cannot be {number}", "it must be a finite number")
+    if not least <= number <= most:
+        raise HeedfulError(f"{name} cannot be {number}", f"the range is {least:,} to {most:,}")
+
+
+def _check_place(name: str, place: Path) -> None:
+    from heedful.io.files import check_writable
+
+    if name in FOLDERS and place.exists() and not place.is_dir():
+        raise HeedfulError(f"cannot write to {name} {place}", "it is a file, not a folder", "Name another")
+    if name in FILES and place.is_dir():
+        raise HeedfulError(f"cannot write {name} {place}", "it is a folder", "Name a file")
+    check_writable(place)

@@ -1,0 +1,236 @@
+"""Every option of every command with values that nobody should type: one line and code 2, never a traceback.
+
+Numbers are tried in all commands. Texts, names and places are tried in commands that are quick, a few drawn
+by a seed here and all of them in the slow test. Models are tiny random ones.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import heedful
+from heedful.cli.main import app, main
+
+DIGITS = "9" * 5000
+NUMBERS = ("nan", "inf", "-inf", "1e400", "10000000000000000000000000", DIGITS, "-" + DIGITS, "٣", "0x10", "")
+WORDS = (
+    "",
+    " ",
+    "a" * 5000,
+    DIGITS,
+    "-1",
+    "\udcff",
+    "\x1b[2J",
+    "../" * 50,
+    "/dev/full",
+    "zoo:",
+    "=",
+    ",",
+    "%s%n",
+)
+CODES = (0, 1, 2)
+PLACES = {"html", "figure", "out", "save", "database", "cache", "runs", "look"}
+# a command, and what it needs to run quickly; the others need minutes, a port or a cluster
+QUICK: dict[str, list[str]] = {
+    "explain": ["the service is not bad", "--method", "grad-l2", "--no-evidence"],
+    "generate": ["the cat", "--model", "lm", "--max-new-tokens", "2"],
+    "attention": ["the cat sat"],
+    "doctor": ["bert"],
+    "methods": ["lime"],
+    "metrics": ["aopc"],
+    "report": ["nosuch"],
+    "heads syntax": ["{texts}"],
+    "heads importance": ["nosuch.csv"],
+    "zoo list": [],
+    "zoo card": ["sentiment"],
+    "zoo path": ["sentiment"],
+}
+
+
+def commands(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    below = getattr(command, "commands", {})
+    if not below:
+        yield name, command
+    for each, inner in below.items():
+        yield from commands(inner, f"{name} {each}".strip())
+
+
+EVERY = dict(commands(typer.main.get_command(app)))
+
+
+def takes_number(parameter: Any) -> bool:
+    """By what it says of itself, in the words of any version of typer."""
+    described = getattr(parameter, "type_descriptor", None)
+    kind = getattr(parameter, "type", None) if described is None else described.annotation
+    return kind in (int, float) or str(getattr(kind, "name", "")).startswith(("integer", "float"))
+
+
+def options(command: Any) -> Iterator[Any]:
+    yield from (one for one in command.params if one.param_type_name == "option" and not one.is_flag)
+
+
+def needed(command: Any) -> list[str]:
+    """Something for what must be given."""
+    words: list[str] = []
+    for one in command.params:
+        if one.required:
+            words += ["x"] if one.param_type_name == "argument" else [one.opts[0], "x"]
+    return words
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch, shared: Callable[[str], Any], tmp_path: Path) -> Path:
+    """Tiny models for all names, a file of texts, and a folder to write into."""
+
+    models = {name: shared(name).model for name in ("bert", "gpt2")}
+
+    def load(name: Any, **_: Any) -> Any:
+        return models["gpt2" if "lm" in str(name) else "bert"]
+
+    monkeypatch.setattr(heedful, "load", load, raising=False)
+    monkeypatch.chdir(tmp_path)
+    texts = tmp_path / "texts.csv"
+    texts.write_text("text,label\nthe cat sat,1\nhello world,0\n")
+    return texts
+
+
+def attack(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """Run it: a known code, and for a mistake exactly one line that is not endless."""
+    code = main(words)
+    _, err = capsys.readouterr()
+    lines = [line for line in err.splitlines() if line.startswith("heedful: ")]
+    assert code in CODES, words
+    assert "Traceback" not in err
+    if code == 2:
+        assert len(lines) == 1, (words, err[-500:])
+        assert len(lines[0]) < 2000, words
+        assert "\x1b" not in lines[0]
+    return code, err
+
+
+def test_no_number_is_unlimited_or_not_finite(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tried = 0
+    for name, command in EVERY.items():
+        for parameter in filter(takes_number, options(command)):
+            for value in NUMBERS:
+                words = [*name.split(), *needed(command), f"{parameter.opts[0]}={value}"]
+                code, err = attack(words, capsys)
+                assert code == 2, (words, "was accepted")
+                assert "there is no" not in err.lower(), (words, "was read before the number")
+                tried += 1
+    assert tried > 500
+
+
+def test_every_number_is_seen_by_the_attack() -> None:
+    """The test above is empty if typer changes how it describes options."""
+    numbers = {
+        f"{name} {one.opts[0]}" for name, each in EVERY.items() for one in options(each) if takes_number(one)
+    }
+    known = {
+        "explain --seed",
+        "generate --temperature",
+        "generate --beams",
+        "steer --strength",
+        "audit --shard",
+    }
+    assert known <= numbers
+    assert len(numbers) > 60
+
+
+def wordy(texts: Path) -> list[list[str]]:
+    """All commands in QUICK, with one option or argument replaced by a hostile word."""
+    cases = []
+    for name, given in QUICK.items():
+        base = [word.format(texts=texts) for word in given]
+        chosen = [one for one in options(EVERY[name]) if not takes_number(one)]
+        for word in WORDS:
+            cases += [[*name.split(), *base, f"{max(one.opts, key=len)}={word}"] for one in chosen]
+            if base and not base[0].startswith("-"):
+                cases.append([*name.split(), "--", word, *base[1:1]])
+    return cases
+
+
+def test_hostile_words(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in random.Random(5).sample(wordy(tiny), 60):
+        attack(words, capsys)
+
+
+@pytest.mark.slow
+def test_all_hostile_words(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in wordy(tiny):
+        attack(words, capsys)
+
+
+@pytest.mark.parametrize("name", sorted(EVERY))
+def test_places_that_cannot_be_written_are_told_first(
+    name: str, tiny: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before any work: the model of these commands does not exist."""
+    bad = {"--out": (str(tiny), "/dev/full/x"), "--html": (str(tiny.parent), f"{tiny}/x.html")}
+    bad["--figure"] = bad["--html"]
+    for parameter in options(EVERY[name]):
+        for place in bad.get(max(parameter.opts, key=len), ()):
+            given = [word.format(texts=tiny) for word in QUICK.get(name, needed(EVERY[name]))]
+            code, err = attack([*name.split(), *given, f"{parameter.opts[0]}={place}"], capsys)
+            assert (code, place in err) == (2, True), (name, place, err)
+
+
+# --- standard streams, in processes of their own ------------------------------------------------------
+
+
+def shell(line: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    command = line.replace("heedful", f"{sys.executable} -m heedful", 1)
+    return subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False, **more)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the device that is always full")
+def test_a_full_output_is_one_line() -> None:
+    done = shell("heedful methods >/dev/full")
+    assert done.returncode == 2
+    assert done.stderr == "heedful: cannot read or write: No space left on device\n"
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+def test_closed_streams(closed: str) -> None:
+    """The result is lost with its stream; nothing else is."""
+    done = shell(f"heedful methods {closed}")
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+    assert bool(done.stdout) == ("1" not in closed and not closed.startswith(">"))
+
+
+def test_a_file_does_not_take_the_number_of_a_closed_stream(tmp_path: Path) -> None:
+    """Else what is printed would be written into it."""
+    code = (
+        "import sys, os; from heedful.cli.streams import open_streams; open_streams();"
+        f"file = open({str(tmp_path / 'kept')!r}, 'w'); print('lost'); os.write(1, b'lost');"
+        "file.write('kept'); file.close()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, preexec_fn=lambda: os.close(1))
+    assert (tmp_path / "kept").read_text() == "kept"
+
+
+def test_no_input_is_a_mistake() -> None:
+    done = shell("heedful explain <&-")
+    assert done.returncode == 2
+    assert done.stderr.startswith("heedful: the text is empty")
+
+
+def test_a_reader_that_leaves_is_no_mistake() -> None:
+    done = shell("heedful methods | head -n 1")
+    assert done.returncode == 0
+    assert done.stderr == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that never ends")
+def test_a_device_that_never_ends_is_not_read_to_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+    assert attack(["explain", "--chat", "/dev/full"], capsys)[0] == 2

@@ -1,0 +1,212 @@
+"""Files of texts that stand for more than they hold, and files that are damaged in every place."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from heedful.core.errors import HeedfulError
+from heedful.io.datasets import Columns, DataRow, open_source
+from heedful.io.datasets.parquet_pages import column_size
+from heedful.io.datasets.rows import MAX_FIELD
+
+BOTH = Columns("text", "label")
+MB = 1 << 20
+
+
+def rows(path: Path, columns: Columns | None = None) -> list[DataRow]:
+    return list(open_source(path, columns=columns or Columns(), plain=True).rows())
+
+
+def bomb(path: Path, size: int, **how: Any) -> None:
+    """A text of `size` bytes between two short ones."""
+    table = pa.table({"text": ["first", "x" * size, "last"], "label": [0, 1, 0]})
+    pq.write_table(table, path, **how)
+
+
+@pytest.mark.parametrize("how", [{"compression": "zstd"}, {"compression": "snappy", "use_dictionary": False}])
+def test_a_text_over_the_limit_is_skipped_and_recorded(tmp_path: Path, how: dict[str, Any]) -> None:
+    bomb(tmp_path / "a.parquet", 2 * MB, **how)
+    found = rows(tmp_path / "a.parquet", BOTH)
+    assert [row.text for row in found] == ["first", None, "last"]
+    assert "2,097,152 characters, more than 1,000,000" in found[1].broken
+    assert MAX_FIELD in found[1].broken
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_the_limit_can_be_changed(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, text = tmp_path / f"a.{kind}", "word " * 400_000
+    if kind == "parquet":
+        pq.write_table(pa.table({"text": [text, "b"]}), path)
+    elif kind == "csv":
+        path.write_text(f"text\n{text}\nb\n")
+    else:
+        path.write_text(f'{{"text": "{text}"}}\n{{"text": "b"}}\n')
+    assert [bool(row.broken) for row in rows(path)] == [True, False]
+    monkeypatch.setenv(MAX_FIELD, "3000000")
+    assert [row.text for row in rows(path)] == [text, "b"]
+
+
+def test_a_long_line_of_a_text_file_is_cut_and_nothing_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(MAX_FIELD, "7")
+    path, text = tmp_path / "a.txt", "naïve café 你好世界 👨‍👩‍👧\n" * 3
+    path.write_text(text)
+    found = [row.text for row in rows(path)]
+    assert "".join(found) == text
+    assert max(len(part) for part in found) <= 7
+
+
+MEASURED = """
+import sys, resource
+from pathlib import Path
+from heedful.io.datasets import open_source
+import pyarrow.parquet, pyarrow.compute
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+found = [row.broken for row in open_source(Path(sys.argv[1])).rows()]
+taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+print(taken // 1024, sum(map(bool, found)), len(found))
+"""
+
+
+def measured(path: Path) -> tuple[int, int, int]:
+    """(MB that reading took, rows skipped, rows) in a process of its own."""
+    done = subprocess.run([sys.executable, "-c", MEASURED, path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-500:]
+    taken, skipped, count = map(int, done.stdout.split())
+    return taken, skipped, count
+
+
+def test_a_small_file_does_not_fill_the_memory(tmp_path: Path) -> None:
+    """120 MB of one text in a few KB: its page is not even unpacked."""
+    path = tmp_path / "a.parquet"
+    bomb(path, 120 * MB, compression="zstd", write_statistics=False)
+    assert path.stat().st_size < 100_000
+    taken, skipped, count = measured(path)
+    assert (skipped, count) == (3, 3)
+    assert taken < 100
+
+
+@pytest.mark.parametrize("encoding", ["RLE_DICTIONARY", "DELTA_BYTE_ARRAY"])
+def test_many_copies_of_one_text_do_not_fill_the_memory(tmp_path: Path, encoding: str) -> None:
+    """Thirty texts of 20 MB that are stored once: with their copies 1.2 GB, if all were unpacked together."""
+    path, schema = tmp_path / "a.parquet", pa.schema({"text": pa.string()})
+    plain = {} if encoding == "RLE_DICTIONARY" else {"column_encoding": {"text": encoding}}
+    how: dict[str, Any] = {"use_dictionary": not plain, "dictionary_pagesize_limit": 64 * MB, **plain}
+    batch = pa.record_batch([pa.array(["y" * (20 * MB)])], schema=schema)
+    with pq.ParquetWriter(path, schema, compression="zstd", write_statistics=False, **how) as writer:
+        for _ in range(30):
+            writer.write_batch(batch)
+    assert path.stat().st_size < MB
+    taken, skipped, count = measured(path)
+    assert (skipped, count) == (30, 30)
+    assert taken < 700
+
+
+def test_the_size_of_a_page_is_what_the_head_says(tmp_path: Path) -> None:
+    """Against the sizes that the writer was told to keep to, over pages, encodings and versions."""
+    for version in ("1.0", "2.0"):
+        for dictionary in (True, False):
+            path = tmp_path / "a.parquet"
+            table = pa.table({"text": [f"{n:06d}" * 50 for n in range(3000)], "n": list(range(3000))})
+            pq.write_table(
+                table,
+                path,
+                data_page_size=10_000,
+                write_batch_size=32,
+                data_page_version=version,
+                use_dictionary=dictionary,
+            )
+            with path.open("rb") as raw:
+                chunk = pq.ParquetFile(path).metadata.row_group(0).column(0)
+                size = column_size(raw, chunk)
+            assert size.values == 3000 * (1 + dictionary)  # the dictionary's own, too
+            assert 10_000 < size.largest < chunk.total_uncompressed_size
+            if not dictionary:
+                assert size.largest < 30_000  # of many pages, not their sum
+
+
+# --- oddities ------------------------------------------------------------------------------------------
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    csv = tmp_path / "a.csv"
+    csv.write_text("text,text,label\na,b,1\n")
+    parquet = tmp_path / "a.parquet"
+    pq.write_table(pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["text", "text"]), parquet)
+    for path in (csv, parquet):
+        with pytest.raises(HeedfulError, match="two columns 'text'"):
+            rows(path)
+    csv.write_text("other,other,text\na,b,c\n")  # nobody asks for those
+    assert rows(csv)[0].text == "c"
+
+
+def test_dates_that_python_does_not_know(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    late = pa.array([2**55, 0, None], pa.timestamp("ms"))
+    pq.write_table(pa.table({"text": ["a", "b", "c"], "label": late}), path)
+    assert [row.text for row in rows(path, BOTH)] == ["a", "b", "c"]
+
+
+def test_names_of_columns_that_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ["a"], "qqqq": ["b"]}), path, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"qqqq", b"\xff\xfe\xfd\xfc"))
+    with pytest.raises(HeedfulError, match="not UTF-8"):
+        rows(path)
+
+
+def mutations(content: bytes, count: int, seed: int) -> list[bytes]:
+    """Bytes changed, cut, doubled and removed, at places drawn by the seed."""
+    draw, found = random.Random(seed), []
+    for _ in range(count):
+        one, at = bytearray(content), draw.randrange(len(content))
+        match draw.randrange(4):
+            case 0:
+                one[at] = draw.randrange(256)
+            case 1:
+                del one[at : at + draw.randrange(1, 40)]
+            case 2:
+                one[at:at] = one[at : at + draw.randrange(1, 40)]
+            case 3:
+                one[at : at + 8] = draw.randbytes(8)
+        found.append(bytes(one))
+    return found
+
+
+def attacked(folder: Path, count: int) -> int:
+    """Every reader reads it, or says in one line why not."""
+    table = pa.table({"text": ["a b c", "d e", None], "label": [1, 0, 1], "why": [[[0, 1]], [], None]})
+    pq.write_table(table, folder / "a.parquet")
+    (folder / "a.csv").write_text('text,label,why\n"a, b",1,"[[0, 1]]"\nd e,0,[]\n')
+    (folder / "a.jsonl").write_text('{"text": "a", "label": 1, "why": [[0, 1]]}\n{"text": "b", "label": 0}\n')
+    (folder / "a.txt").write_text("one line\nanother\n")
+    told = []
+    for path in sorted(folder.glob("a.*")):
+        for number, content in enumerate(mutations(path.read_bytes(), count, 7)):
+            other = folder / f"{number}{path.suffix}"
+            other.write_bytes(content)
+            try:
+                rows(other, Columns("text", "label", "why"))
+            except HeedfulError as error:
+                told.append(str(error))
+            other.unlink()
+    assert not any("\n" in line for line in told)
+    return len(told)
+
+
+def test_damaged_files_are_read_or_told(tmp_path: Path) -> None:
+    assert attacked(tmp_path, 150) > 50
+
+
+@pytest.mark.slow
+def test_many_damaged_files_are_read_or_told(tmp_path: Path) -> None:
+    assert attacked(tmp_path, 5000) > 1000

@@ -1,0 +1,178 @@
+"""Folders of SAEs and of activations in which one thing is changed: they open, or one line says why not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.attack.json_leaves import mutations
+from tests.attack.test_datasets import mutations as byte_mutations
+from tests.features.test_store import made
+from tests.io.reforged import agree
+
+from heedful import SAE, ActivationStore, HeedfulError
+from heedful.features.activations.shuffle import Shape
+from heedful.features.sae import checkpoint
+from heedful.features.sae.config import Config
+from heedful.features.sae.settings import resolve_settings
+from heedful.features.sae.train import train_sae
+
+
+def sae() -> SAE:
+    draw = torch.Generator().manual_seed(3)
+    source = {"site": "blocks.0.resid", "name": "m", "settings": {"sparsity": 1.0}, "last": {"l0": 2.0}}
+    return SAE(
+        config=Config("topk", 4, 6, k=2, source=source),
+        W_enc=torch.randn(4, 6, generator=draw),
+        b_enc=torch.zeros(6),
+        W_dec=torch.randn(6, 4, generator=draw),
+        b_dec=torch.zeros(4),
+        threshold=torch.tensor(0.1),
+    )
+
+
+def use_sae(folder: Path) -> None:
+    opened = SAE.load(folder)
+    repr(opened)
+    opened.encode(torch.zeros(2, opened.config.d))
+    opened.config.run_title()
+
+
+def use_store(folder: Path) -> None:
+    store = ActivationStore.load(folder)
+    repr(store)
+    store.slice(0, 3)
+    next(store.batches(2))
+    store.check()
+
+
+def stores(folder: Path) -> Path:
+    made(50, Shape(4, "float32", 16, 0, None), folder / "store")
+    return folder / "store"
+
+
+def saes(folder: Path) -> Path:
+    return sae().save(folder / "sae")
+
+
+def saelens(folder: Path) -> Path:
+    return sae().save_saelens(folder / "saelens")
+
+
+RAW = "raw:"
+Make = Callable[[Path], Path]
+FOLDERS: dict[str, tuple[Make, Callable[[Path], None]]] = {
+    "sae": (saes, use_sae),
+    "saelens": (saelens, use_sae),
+    "store": (stores, use_store),
+}
+
+
+def attacked(kind: str, tmp_path: Path, count: int | None) -> tuple[int, list[str]]:
+    """(how many were tried, what was told)."""
+    make, use = FOLDERS[kind]
+    folder, tried, told = make(tmp_path), 0, []
+    sound = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    for path, content in sound.items():
+        if path.suffix == ".json":
+            changes = [
+                (name, json.dumps(data).encode()) for name, data in mutations(json.loads(content), count)
+            ]
+        elif path.suffix == ".safetensors":
+            changes = [(str(n), one) for n, one in enumerate(byte_mutations(content, count or 300, 5))]
+        else:
+            continue
+        for name, changed in changes:
+            path.write_bytes(changed)
+            if path.name == "result.json":
+                agree(folder)  # as a forger would
+            told += outcome(f"{path.name} {name}", use, folder)
+            for each in {path, folder / "manifest.json"} & sound.keys():
+                each.write_bytes(sound[each])
+        tried += len(changes)
+    return tried, told
+
+
+def outcome(name: str, use: Callable[[Path], None], folder: Path) -> list[str]:
+    try:
+        use(folder)
+    except HeedfulError as error:
+        return [str(error)]
+    except Exception as error:  # a traceback for whoever was sent this folder
+        return [f"{RAW} {name}: {type(error).__name__}: {error}"]
+    return []
+
+
+def raw(told: list[str]) -> list[str]:
+    return [line for line in told if line.startswith(RAW)]
+
+
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_changed_folders_open_or_are_told(kind: str, tmp_path: Path) -> None:
+    tried, told = attacked(kind, tmp_path, 120)
+    assert raw(told) == []
+    assert len(told) > tried // 4
+    assert not any("\n" in line or len(line) > 1000 for line in told)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_every_change_of_a_folder_opens_or_is_told(kind: str, tmp_path: Path) -> None:
+    assert raw(attacked(kind, tmp_path, None)[1]) == []
+
+
+def test_a_shard_stays_in_its_folder(tmp_path: Path) -> None:
+    folder = stores(tmp_path)
+    path = folder / "manifest.json"
+    for name in (str(folder / "shards/0.safetensors"), "../store/shards/0.safetensors", "a:b"):
+        manifest = json.loads(path.read_text())
+        manifest["shards"][0]["name"] = name
+        path.write_text(json.dumps(manifest))
+        with pytest.raises(HeedfulError, match="not a file of the folder"):
+            ActivationStore.load(folder)
+
+
+# --- training ------------------------------------------------------------------------------------------
+
+DATA = torch.randn(256, 4, generator=torch.Generator().manual_seed(0))
+SETTINGS: dict[str, Any] = {"width": 6, "kind": "topk", "k": 2, "batch": 32}
+
+
+def test_one_training_at_a_time_in_a_folder(tmp_path: Path) -> None:
+    def again(*_: Any) -> None:
+        with pytest.raises(HeedfulError, match="another training is writing"):
+            train_sae(DATA, out=tmp_path / "sae", steps=4, **SETTINGS)
+
+    train_sae(DATA, out=tmp_path / "sae", steps=4, keep=2, look=again, **SETTINGS)
+    train_sae(DATA, out=tmp_path / "sae", steps=4, **SETTINGS)  # when it is over, another may
+
+
+def test_what_a_killed_training_left_half_written_goes(tmp_path: Path) -> None:
+    folder = tmp_path / "sae"
+    (folder / "checkpoint").mkdir(parents=True)
+    left = [folder / "checkpoint" / ".state-2.safetensors.part", folder / ".sae.safetensors.part"]
+    for path in left:
+        path.write_bytes(b"half")
+    train_sae(DATA, out=folder, steps=4, keep=2, **SETTINGS)
+    assert not list(folder.rglob("*.part"))
+
+
+def use_checkpoint(folder: Path, settings: Any) -> None:
+    checkpoint.read(folder / "checkpoint", settings)
+
+
+def test_damaged_checkpoints_are_told(tmp_path: Path) -> None:
+    folder = tmp_path / "sae"
+    train_sae(DATA, out=folder, steps=4, keep=2, **SETTINGS)
+    state = folder / "checkpoint" / "state.json"
+    settings = resolve_settings("topk", 4, 6, 4, k=2, batch=32)
+    facts, told = json.loads(state.read_text()), []
+    for name, data in mutations(facts, 150):
+        state.write_text(json.dumps(data))
+        told += outcome(name, lambda place: use_checkpoint(place, settings), folder)
+    assert raw(told) == []
+    assert len(told) > 40

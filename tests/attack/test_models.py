@@ -1,0 +1,211 @@
+"""Model folders of strangers: a result, or one line that says why not, in seconds and without their code."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.attack import hostile_models as hostile
+
+import heedful
+from heedful.cli.main import main
+from heedful.core.errors import HeedfulError
+from heedful.modalities import chat_template
+from heedful.models import hf_load
+
+CHAT = [{"role": "user", "content": "the cat sat"}]
+SECONDS = 60  # for one of them, on a busy machine; without limits some take hours
+
+
+@contextmanager
+def in_time(name: str) -> Iterator[None]:
+    def over(*_: Any) -> None:
+        pytest.fail(f"{name} takes longer than {SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def outcome(name: str, folder: Path, text: Any) -> str:
+    """What became of it, in a line."""
+    with in_time(name):
+        try:
+            heedful.explain(heedful.load(str(folder)), text, ["grad-l2"], evidence=False)
+        except HeedfulError as error:
+            return str(error)
+    return "explained"
+
+
+@pytest.fixture(scope="session")
+def bert(tmp_path_factory: pytest.TempPathFactory, shared: Callable[[str], Any]) -> Path:
+    return hostile.sound(tmp_path_factory.mktemp("models") / "bert", shared("bert"))
+
+
+@pytest.fixture(scope="session")
+def llama(tmp_path_factory: pytest.TempPathFactory, shared: Callable[[str], Any]) -> Path:
+    return hostile.sound(tmp_path_factory.mktemp("models") / "llama", shared("llama"))
+
+
+@pytest.mark.parametrize("kind", ["CONFIGS", "WEIGHTS", "TOKENIZERS"])
+def test_strange_models_are_explained_or_told(kind: str, bert: Path, tmp_path: Path) -> None:
+    told = {
+        name: outcome(name, folder, "the cat sat")
+        for name, folder in hostile.folders(bert, getattr(hostile, kind), tmp_path)
+    }
+    assert not any("\n" in line for line in told.values())
+    assert sum(line != "explained" for line in told.values()) > len(told) // 2
+    assert all("NaN" in line for name, line in told.items() if "NaN" in name or "overflow" in name)
+
+
+def test_nothing_of_a_config_reaches_the_loader_of_kernels(
+    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would download a program from the hub and run it."""
+    import transformers.modeling_utils as library
+
+    asked: list[Any] = []
+    monkeypatch.setattr(library, "is_kernel", lambda name: asked.append(name) or False)
+    kernels = {name: change for name, change in hostile.CONFIGS.items() if "kernel" in name}
+    assert len(kernels) == 2
+    for name, folder in hostile.folders(bert, kernels, tmp_path):
+        assert outcome(name, folder, "the cat sat") == "explained"
+    assert asked  # the check is where this test looks
+    assert not any("/" in str(name) for name in asked)
+
+
+def test_more_layers_than_tensors_are_refused_before_they_are_built(bert: Path, tmp_path: Path) -> None:
+    config = json.loads((bert / "config.json").read_text())
+    weights = [bert / "model.safetensors"]
+    hf_load.check_counts(bert / "config.json", config, weights)
+    for changes in ({"num_hidden_layers": 257}, {"num_labels": 10**7}, {"text_config": {"n_layers": 10**6}}):
+        with pytest.raises(HeedfulError, match="cannot be right"):
+            hf_load.check_counts(bert / "config.json", config | changes, weights)
+
+
+# --- chat templates ------------------------------------------------------------------------------------
+
+
+def test_templates_that_fail_or_never_end_are_told(
+    llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chat_template, "MAX_SECONDS", 3)
+    for name, folder in hostile.folders(llama, hostile.CHATS, tmp_path):
+        line = outcome(name, folder, CHAT)
+        if name not in ("a template that is deep", "a template that grows"):  # some versions of Jinja can
+            assert line.startswith("the chat template of this model failed: "), (name, line)
+
+
+def test_a_template_that_raises_is_one_line_of_the_command(
+    llama: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (_, folder), *_ = hostile.folders(llama, hostile.CHATS, tmp_path / "models")
+    chat = tmp_path / "chat.json"
+    chat.write_text(json.dumps(CHAT))
+    assert main(["explain", "--chat", str(chat), "--model", str(folder), "-q"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("heedful: the chat template of this model failed: TemplateError: not this chat.")
+
+
+def test_a_copy_of_the_process_writes_the_same_text(llama: Path, shared: Callable[[str], Any]) -> None:
+    tokenizer = shared("llama").tokenizer
+    before = tokenizer.chat_template
+    tokenizer.chat_template = (
+        "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{{ '…\ud83d' }}"
+    )
+    try:
+        expected = tokenizer.apply_chat_template(CHAT, tokenize=False, add_generation_prompt=True)
+        assert chat_template.render(tokenizer, CHAT, True) == expected
+    finally:
+        tokenizer.chat_template = before
+
+
+# --- weights that are not finite -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", ["greedy", "sample", "beam"])
+def test_a_model_of_nan_writes_nothing(strategy: str, tmp_path: Path, fresh: Callable[[str], Any]) -> None:
+    """Greedy search would go on with token 0, and sampling fail in the library."""
+    family = fresh("gpt2")
+    with torch.no_grad():
+        family.hf.transformer.h[1].ln_1.weight.fill_(torch.nan)
+    with pytest.raises(HeedfulError, match=r"answers NaN.*the first layer .* is transformer\.h\.1\.ln_1"):
+        family.model.answer(family.x("the cat"), 3, strategy=strategy, seed=0)
+
+
+def test_activations_that_are_not_finite_are_not_stored(tmp_path: Path, fresh: Callable[[str], Any]) -> None:
+    family = fresh("gpt2")
+    family.model.facts()
+    heedful.harvest(family.model, ["the cat sat"], "blocks.1.resid", tmp_path / "sound")
+    with torch.no_grad():
+        family.hf.transformer.h[0].mlp.c_fc.weight.fill_(torch.nan)
+    with pytest.raises(HeedfulError):
+        heedful.harvest(family.model, ["the cat sat"], "blocks.1.resid", tmp_path / "nan")
+
+
+# --- plugins and the zoo's cache -----------------------------------------------------------------------
+
+
+def test_a_plugin_that_cannot_be_imported_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from importlib.metadata import EntryPoint
+
+    from heedful.core import declarations
+
+    broken = EntryPoint("mine", "heedful_nosuch_plugin.file", declarations.PLUGINS)
+    monkeypatch.setattr(declarations, "entry_points", lambda group: [broken])
+    declarations.import_plugins.cache_clear()
+    try:
+        with pytest.raises(
+            HeedfulError, match=r"the plugin 'mine' cannot be imported: heedful_nosuch_plugin"
+        ):
+            declarations.import_plugins()
+    finally:
+        monkeypatch.undo()
+        declarations.import_plugins.cache_clear()
+        declarations.import_plugins()
+
+
+def test_a_change_with_the_old_time_of_writing_is_noticed(tmp_path: Path) -> None:
+    import os
+
+    from heedful.models.zoo import cache
+
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(b"good")
+    cache.write_manifest(tmp_path, {"name": "x"})
+    cache.mark_verified(tmp_path)
+    assert cache.verified(tmp_path)
+    times = path.stat()
+    path.write_bytes(b"evil")
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert not cache.verified(tmp_path)
+    assert cache.problems(tmp_path, {"name": "x"}, full=True) == [
+        "model.safetensors has another SHA-256 than when it was made"
+    ]
+
+
+def test_a_manifest_of_the_cache_with_other_types_is_none(tmp_path: Path) -> None:
+    from tests.attack.json_leaves import mutations
+
+    from heedful.models.zoo import cache
+
+    (tmp_path / "a").write_bytes(b"a")
+    cache.write_manifest(tmp_path, {"name": "x"})
+    sound = json.loads((tmp_path / cache.MANIFEST).read_text())
+    for _, data in mutations(sound, None):
+        (tmp_path / cache.MANIFEST).write_text(json.dumps(data))
+        cache.problems(tmp_path, {"name": "x"}, full=True)  # in words, whatever it is
+    for name in ("../a", "/etc/passwd"):
+        sound["files"] = {name: {"size": 1, "sha256": "x"}}
+        (tmp_path / cache.MANIFEST).write_text(json.dumps(sound))
+        assert cache.read_manifest(tmp_path) is None

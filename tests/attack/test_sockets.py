@@ -1,0 +1,259 @@
+"""Connections that nobody should make: to the page, to a study, and from a language model's endpoint."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from starlette.testclient import TestClient
+from tests.server.serving import listening
+
+from heedful.core.errors import HeedfulError
+from heedful.features.interpretation.llm import KEY, URL, Endpoint
+from heedful.labs.human_study import server as study
+from heedful.labs.human_study.answers import AnswerFile
+from heedful.server import app, security
+from heedful.server.job_queue import MAX_WAITING_PER_PEER, Job, Jobs
+from heedful.server.model_pool import ModelPool
+from heedful.server.model_thread import Busy
+from heedful.server.run_list import Runs
+from heedful.server.state import ServerState
+
+SECRET = "sk-0123456789abcdef"
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    """A page without models: connections are all that is tried."""
+    state = ServerState(ModelPool(False, None), Runs(tmp_path / "runs"))
+    with listening(state, app.ServerConfig(runs=tmp_path / "runs")) as found:
+        yield found
+    state.close()
+
+
+def connect(address: str, content: bytes, wait: bool = False) -> socket.socket:
+    place = urlsplit(address)
+    one = socket.create_connection((place.hostname, place.port), timeout=20)
+    with suppress(ConnectionError):
+        one.sendall(content)
+        if wait:
+            one.recv(65536)
+    return one
+
+
+HEAD = b"Host: localhost\r\nContent-Type: application/json\r\n"
+ATTACKS = {
+    "idle": (b"GET /api/here HTTP/1.1\r\nHost: localhost\r\n\r\n", True),
+    "half a body": (b"POST /api/explain HTTP/1.1\r\n" + HEAD + b"Content-Length: 900\r\n\r\n{", False),
+    "half a chunk": (
+        b"POST /api/explain HTTP/1.1\r\n" + HEAD + b"Transfer-Encoding: chunked\r\n\r\n9\r\n{",
+        False,
+    ),
+    "silent": (b"", False),
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_one_peer_cannot_shut_others_out(address: str, attack: str) -> None:
+    held = [connect(address, *ATTACKS[attack]) for _ in range(app.MAX_CONNECTIONS + 30)]
+    try:
+        answer = httpx.get(f"{address}/api/here", timeout=20)
+        assert answer.status_code == 200
+    finally:
+        for one in held:
+            one.close()
+
+
+def test_a_working_connection_is_not_the_one_that_is_closed(address: str) -> None:
+    """What waits longest goes, not what has just asked."""
+    with httpx.Client(base_url=address, timeout=20) as client:
+        client.get("/api/here")
+        held = []
+        for _ in range(3):
+            held += [connect(address, b"") for _ in range(100)]
+            assert client.get("/api/here").status_code == 200
+        for one in held:
+            one.close()
+
+
+# --- names and limits that a client chooses ----------------------------------------------------------
+
+
+def jobs_of(jobs: Jobs, count: int, peer: str, work: Callable[[Job], None]) -> list[Job]:
+    """Each under another owner's name."""
+    return [jobs.put(Job("explain", f"{peer} {n}", {}, work, peer=peer)) for n in range(count)]
+
+
+def test_many_names_of_one_peer_leave_room_for_others() -> None:
+    jobs, go = Jobs(workers=4), threading.Event()
+    try:
+        with pytest.raises(Busy):
+            jobs_of(jobs, 200, "10.0.0.1", lambda job: go.wait(20) and None)
+        (other,) = jobs_of(jobs, 1, "10.0.0.2", lambda job: None)
+        end = time.monotonic() + 10
+        while other.state != "done":
+            assert time.monotonic() < end, "one peer has all workers"
+            time.sleep(0.01)
+        waiting = sum(job.state == "waiting" for job in jobs.jobs.values())
+        assert waiting <= MAX_WAITING_PER_PEER
+    finally:
+        go.set()
+        jobs.close()
+
+
+def test_a_peer_is_an_address_and_this_machine_is_none() -> None:
+    assert security.peer_of({"client": ("10.1.2.3", 80)}) == "10.1.2.3"
+    for own in (("127.0.0.1", 80), ("::1", 80), None, ("unix", 0)):
+        assert security.peer_of({"client": own}) == ""
+
+
+def test_a_host_name_in_capitals_is_known() -> None:
+    for host in ("127.0.0.1", "10.0.0.9"):
+        guard = security.guard_of(host, "t" * 16, ["MyHost"])
+        assert guard.knows("myhost:8765")
+        assert guard.knows("MYHOST")
+        assert not guard.knows("myhost.evil.com")
+
+
+def test_any_token_survives_the_printed_link() -> None:
+    token = "+&#=%/?;,\"'\\<>[]{}|^`~!@$*().:-_aZ0"
+    link = app.address(app.ServerConfig(host="10.0.0.9", token=token), 80)
+    guarded: Any = security.Guarded(page, security.Guard(frozenset({"10.0.0.9"}), token=token))
+    client = TestClient(guarded, base_url="http://10.0.0.9:80", follow_redirects=False)
+    assert client.get("/").status_code == 401
+    first = client.get(link)
+    assert first.status_code == 303
+    assert client.get("/").text == "page"  # by the cookie
+
+
+async def page(scope: Any, receive: Any, send: Any) -> None:
+    from starlette.responses import PlainTextResponse
+
+    if scope["type"] == "http":
+        await PlainTextResponse("page")(scope, receive, send)
+
+
+@pytest.mark.parametrize("option", ["--sae", "--texts"])
+def test_what_is_not_there_is_told_at_the_start(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from heedful.cli.main import main
+
+    assert main(["serve", "zoo:one-layer", "--port", "0", option, "nosuch"]) == 2
+    assert "nosuch" in capsys.readouterr().err
+
+
+# --- a study ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> TestClient:
+    application: Any = study.application([], AnswerFile(tmp_path / "answers.sqlite", "a study"))
+    return TestClient(application, base_url="http://127.0.0.1:8766", follow_redirects=False)
+
+
+FORM = {"origin": "http://127.0.0.1:8766", "content-type": "application/x-www-form-urlencoded"}
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://[", "http://[::1", "null", "", "//", "http://127.0.0.1:8766@evil"]
+)
+def test_a_study_refuses_every_other_origin(people: TestClient, origin: str) -> None:
+    assert people.post("/begin", content=b"token=x", headers=FORM | {"origin": origin}).status_code == 403
+
+
+def test_a_chunked_form_has_a_limit_too(people: TestClient) -> None:
+    def endless() -> Iterator[bytes]:
+        for _ in range(100):
+            yield b"a" * 1000
+
+    for length in ({}, {"content-length": "10"}):
+        answer = people.post("/begin", content=endless(), headers=FORM | length)
+        assert answer.status_code == 413
+
+
+# --- a language model's endpoint ----------------------------------------------------------------------
+
+
+def dripping(content: bytes, pause: float, first: int) -> tuple[str, Callable[[], None]]:
+    """An endpoint that sends `first` bytes at once and the rest one by one."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def run() -> None:
+        with suppress(OSError):
+            while True:
+                one, _ = listener.accept()
+                with closing(one), suppress(OSError):
+                    one.recv(65536)
+                    one.sendall(content[:first])
+                    for byte in content[first:]:
+                        time.sleep(pause)
+                        one.sendall(bytes([byte]))
+
+    threading.Thread(target=run, daemon=True).start()
+    return f"http://127.0.0.1:{listener.getsockname()[1]}/v1", listener.close
+
+
+@pytest.mark.parametrize("part", ["head", "body"])
+def test_an_endpoint_that_drips_ends_with_the_timeout(part: str) -> None:
+    answer = json.dumps({"choices": [{"message": {"content": "x" * 500}}]}).encode()
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nX-Long: %s\r\n\r\n" % (len(answer), b"y" * 500)
+    url, close = dripping(head + answer, 0.05, 0 if part == "head" else len(head))
+    began = time.monotonic()
+    try:
+        with pytest.raises(HeedfulError, match="no answer in 1 tries"):
+            Endpoint("m", url, timeout=1.0, tries=1).ask([{"role": "user", "content": "?"}], 9)
+    finally:
+        close()
+    assert time.monotonic() - began < 5  # the whole would take 25 seconds
+
+
+def refusing() -> tuple[str, Callable[[], None], list[bytes]]:
+    """An endpoint that repeats what it was sent."""
+    listener, seen = socket.create_server(("127.0.0.1", 0)), list[bytes]()
+
+    def run() -> None:
+        with suppress(OSError):
+            while True:
+                one, _ = listener.accept()
+                with closing(one):
+                    seen.append(one.recv(65536))
+                    body = b"your key was " + SECRET.encode()
+                    one.sendall(
+                        b"HTTP/1.1 401 %s\r\nContent-Length: %d\r\n\r\n%s"
+                        % (SECRET.encode(), len(body), body)
+                    )
+
+    threading.Thread(target=run, daemon=True).start()
+    return f"127.0.0.1:{listener.getsockname()[1]}/v1", listener.close, seen
+
+
+@pytest.mark.parametrize("around", ["{}\n", " {}\r\n", "{}"])
+def test_no_message_shows_a_key(around: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY, around.format(SECRET))
+    place, close, seen = refusing()
+    try:
+        with pytest.raises(HeedfulError) as raised:
+            Endpoint("m", f"http://me:{SECRET}@{place}", tries=1).ask([{"role": "user", "content": "?"}], 9)
+    finally:
+        close()
+    assert SECRET not in str(raised.value)
+    assert "127.0.0.1" in str(raised.value)
+    assert not seen or f"Bearer {SECRET}\r\n".encode() in seen[0]
+
+
+def test_a_key_that_no_header_may_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(URL, "http://127.0.0.1:9/v1")
+    for bad in ("a\nb", "a\0b", "schlüssel"):
+        with suppress(ValueError):  # the system itself refuses a zero byte
+            monkeypatch.setenv(KEY, bad)
+            with pytest.raises(HeedfulError) as raised:
+                Endpoint("m")
+            assert bad not in str(raised.value)
