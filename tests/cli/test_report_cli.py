@@ -112,4 +112,4 @@ def test_errors_say_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
         "Check the name, or give the whole path.\n"
     )
     assert main(["audit", "not-an-audit"]) == 2
-    assert "not-an-audit is not a file: it is a folder. Name a file in it." in capsys.readouterr().err
+    assert "not-an-audit has no pictures" in capsys.readouterr().err

@@ -19,9 +19,8 @@ TEXTS = ("cat", "the cat sat", "the cat sat on the mat. hello world! don't stop,
 LONG = " ".join(["the cat sat on the mat. hello world! don't stop, a dog ran"] * 9)
 SMALL = {"anchors": {"samples": 200}, "search": {"depth": 4}}
 
-TEXT_METHODS = [
-    name for name, entry in registry.explainers().items() if not entry.needs & {"picture", "feature-map"}
-]
+APART = {"picture", "feature-map", "head-states"}  # of pictures, alone or with a text
+TEXT_METHODS = [name for name, entry in registry.explainers().items() if not entry.needs & APART]
 
 
 def model_for(method: str, shared: Any) -> Any:

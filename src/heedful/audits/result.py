@@ -227,6 +227,11 @@ class Audit(StoredResult):
         stated = from_jsonable(cls, {**data, "folder": run.folder, "verified": False})
         return stated.check() if sharded and stated.texts <= RECOMPUTED else stated
 
+    def checked(self) -> Audit:
+        """The same audit. If opening it did not compute its numbers again, this does."""
+        sharded = self.folder is not None and (self.folder / "shards").is_dir()
+        return self.check() if sharded and not self.verified else self
+
     def check(self) -> Audit:
         """Compute the numbers again from the shards of the run folder.
 

@@ -36,9 +36,7 @@ def report(
     from heedful.io.run_folder import read, refusing_damage
     from heedful.reports import terminal
 
-    result = read(run, most=None)
-    if getattr(result, "verified", True) is False and (run / "shards").is_dir():
-        result = result.check()  # a large audit: opening it did not compute its numbers again
+    result = read(run, most=None).checked()
     with refusing_damage(run):  # values that fit their types may still not fit together
         document = result.document()
         page = result.page() if html or not as_json else ""
