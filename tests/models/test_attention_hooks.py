@@ -229,6 +229,7 @@ def test_models_without_the_door_are_refused_in_words(tokenizer_of: Any) -> None
 
 def test_values_are_not_zeroed_while_heads_are_edited(shared: Any) -> None:
     family = shared("bert")
+    assert "value-maps" in family.model.capabilities  # probed before heads are edited
     uniformly = family.model.attending(lambda seen: seen.reweighed(uniform(seen)))
     with uniformly, pytest.raises(HeedfulError, match="edited"):
         heedful.explain(family.model, "the cat sat", ["value-zeroing"], evidence=False)
