@@ -98,14 +98,14 @@ def test_folders_without_one_are_refused(tmp_path: Path):
 def test_an_old_manifest_does_not_vouch_for_new_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Stopped between two renames, the folder holds no autoencoder."""
     _sae("topk").save(tmp_path)
-    really = run_folder.write_file
+    really = run_folder.write_inside
 
-    def stops(path: Path, content: bytes) -> None:
-        if path.name == "manifest.json":
+    def stops(folder: Path, name: str, content: bytes) -> None:
+        if name == "manifest.json":
             raise KeyboardInterrupt
-        really(path, content)
+        really(folder, name, content)
 
-    monkeypatch.setattr(run_folder, "write_file", stops)
+    monkeypatch.setattr(run_folder, "write_inside", stops)
     with pytest.raises(KeyboardInterrupt):
         _sae("jumprelu").save(tmp_path)
     with pytest.raises(HeedfulError, match="is damaged"):
