@@ -87,9 +87,18 @@ class TokenReader(Model):
         self._check_ids(x)
         return x
 
+    @cached_property
+    def _token_rows(self) -> int | None:
+        """How many tokens the model knows, if it says so without being run."""
+        table = getattr(self.module, "get_input_embeddings", None)
+        try:
+            return getattr(table() if table else None, "num_embeddings", None)
+        except (AttributeError, NotImplementedError):
+            return None
+
     def _check_ids(self, x: TextInput) -> None:
         """A tokenizer and a model that were not made for each other would fail inside the model."""
-        rows = getattr(self.token_table, "num_embeddings", None)
+        rows = self._token_rows
         if isinstance(rows, int) and x.ids and max(x.ids) >= rows:
             token = x.tokens[x.ids.index(max(x.ids))]
             raise HeedfulError(
