@@ -15,4 +15,5 @@ WORKLOADS = (
     "harvest",
     "sae_relu",
     "sae_topk",
+    "pictures",
 )

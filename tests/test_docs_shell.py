@@ -17,7 +17,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SHELLS = ("", "sh", "shell", "bash", "console")
 QUICK = re.compile(r"heedful (explain|doctor|attention|zoo|generate|report|features sites|lab list)\b")
-PULLED = ("zoo:prompt-injection", "zoo:minilm", "zoo:titler", "zoo:smollm2")
+PULLED = ("zoo:prompt-injection", "zoo:minilm", "zoo:titler", "zoo:smollm2", "zoo:mobilenet")
 SKIPPED = (
     *NOT_RUN,
     ("--llm-model NAME", "needs the reader's own language model; its rehearsal is run"),

@@ -298,5 +298,5 @@ def test_short_texts(model: Any, text: str, variant: str) -> None:
 def test_wrong_wishes_are_refused(model: Any) -> None:
     with pytest.raises(HeedfulError, match="variant"):
         run(model, variant="classic")
-    with pytest.raises(HeedfulError, match="at least 50 model inputs for 20 words"):
+    with pytest.raises(HeedfulError, match="at least 50 model inputs for 20 units"):
         run(model, samples=30)

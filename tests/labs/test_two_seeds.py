@@ -32,6 +32,7 @@ EXPENSIVE = {
     "errata",
     "exact-shapley",
     "gold-features",
+    "gradcam-contrast",
     "head-pruning",
     "histogram",
     "lime-theorem",
@@ -39,6 +40,7 @@ EXPENSIVE = {
     "not-explanation",
     "not-not-explanation",
     "roar",
+    "saliency-sanity",
     "sanity-checks",
     "solu",
     "superposition",
@@ -46,7 +48,15 @@ EXPENSIVE = {
 }
 
 # Half a minute and more: the slow tests and `make lab-seeds` run them; their parts have quick tests.
-LONGEST = {"errata", "histogram", "monosemanticity", "not-explanation", "sanity-checks", "solu"}
+LONGEST = {
+    "errata",
+    "histogram",
+    "monosemanticity",
+    "not-explanation",
+    "saliency-sanity",
+    "sanity-checks",
+    "solu",
+}
 
 
 def held(name: str, seed: int) -> LabReport:
@@ -128,4 +138,6 @@ def test_the_labs_of_the_course_are_all_there() -> None:
         "errata",
         "alignment",
         "supporting-fact",
+        "saliency-sanity",
+        "gradcam-contrast",
     }

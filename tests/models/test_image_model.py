@@ -27,6 +27,7 @@ from transformers import (
     ViTImageProcessorPil,
 )
 
+import heedful
 from heedful.core.errors import HeedfulError
 from heedful.modalities.image_operators import COLOURING, OPERATORS
 from heedful.models.image_model import ImageModel
@@ -221,3 +222,43 @@ def test_text_is_refused() -> None:
     text = heedful.load("zoo:one-layer").encode("good food")
     with pytest.raises(HeedfulError, match="reads pictures"):
         model("plain").encode(text)
+
+
+class _Viewing(torch.nn.Module):
+    """Flattens by .view(), which fails on pictures whose colours are last in memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.head = torch.nn.Conv2d(3, 4, 3, stride=2), torch.nn.Linear(4 * 7 * 7, 3)
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        h = self.conv(pixels).relu()
+        out: torch.Tensor = self.head(h.view(len(h), -1))
+        return out
+
+
+def test_a_module_that_views_its_memory_works() -> None:
+    torch.manual_seed(0)
+    module = _Viewing().eval()
+    model = heedful.load(module, modality="image", processor=ImageReader((16, 16)))
+    pixels = np.random.default_rng(0).integers(0, 256, (16, 16, 3)).astype(np.uint8)
+    x = model.encode(pixels)
+    with torch.inference_mode():
+        want = module(torch.from_numpy(pixels / np.float32(255)).permute(2, 0, 1)[None].contiguous())[0]
+    target = model.target(x, 0)
+    assert model.values(x, target, np.ones((1, 64), dtype=bool))[0] == pytest.approx(float(want[0]), abs=1e-6)
+    assert model.capabilities >= {"gradients", "relu", "feature-map"}
+    assert model.trace(x, target).output == pytest.approx(float(want[0]), abs=1e-6)
+
+
+def test_how_many_run_together_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    model: Any = heedful.load(_Viewing().eval(), modality="image", processor=ImageReader((16, 16)))
+    rng = np.random.default_rng(0)
+    x = model.encode(rng.integers(0, 256, (16, 16, 3)).astype(np.uint8))
+    target, keep = model.target(x, 1), rng.random((9, 64)) < 0.5
+    together = model.values(x, target, keep)
+    model.batch_pixels = 1
+    assert model.rows_at_once == 1
+    # a sum in another order rounds at 1e-7 of its size
+    np.testing.assert_allclose(model.values(x, target, keep), together, atol=1e-6)

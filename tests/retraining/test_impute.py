@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from heedful.core.errors import HeedfulError
-from heedful.retraining.impute import between, masked, masked_text, mean_embedding, mean_vector, noisy_linear
+from heedful.retraining.impute import masked, masked_text, mean_embedding, mean_vector, noisy_linear
+from heedful.stats.linear_imputation import between
 
 TABLE = np.random.default_rng(0).normal(2.0, 3.0, size=(7, 4))
 IDS = (3, 1, 4, 1, 5, 6, 2, 0)

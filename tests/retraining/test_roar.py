@@ -263,6 +263,12 @@ def test_a_loaded_classifier_end_to_end() -> None:
     shown = roar_model(model, both, both, ["occlusion"], RoarSettings(shares=(0.5,), seeds=2), fit=majority)
     assert [curve.method for curve in shown.curves] == ["occlusion", "random"]
     assert shown["occlusion"].accuracy == (pytest.approx(2 / 3),)
+    quick = RoarSettings(shares=(0.5,), seeds=2, leakage=False)
+    smooth = ("occlusion", "random")
+    shown = roar_model(model, both, both, ["occlusion"], quick, fit=majority, smooth=smooth)
+    assert {c.method for c in shown.curves} == {
+        *("occlusion", "random", "occlusion, smoothed", "random, smoothed")
+    }
 
 
 def majority(inputs: Sequence[Any], labels: Sequence[int], seed: int) -> Any:

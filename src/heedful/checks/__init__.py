@@ -15,6 +15,7 @@ from __future__ import annotations
 from heedful.checks.conventions import explained
 from heedful.checks.explainers import ANY, EVERY, KNOWN, check_explainer, check_on, check_properties
 from heedful.checks.known_models import linear_model
+from heedful.checks.known_pictures import conv_model, patch_model
 from heedful.checks.metrics import check_metric
 
 __all__ = [
@@ -25,6 +26,8 @@ __all__ = [
     "check_metric",
     "check_on",
     "check_properties",
+    "conv_model",
     "explained",
     "linear_model",
+    "patch_model",
 ]

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from heedful.checks.known_models import TEXT
+from heedful.checks.known_pictures import sample_pictures
 from heedful.checks.module_state import changes, global_seed, noticed
 from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
@@ -25,7 +26,7 @@ from heedful.core.target import Target
 from heedful.engine.question import run_explainer
 from heedful.engine.session import Session
 from heedful.modalities import text_windows
-from heedful.modalities.text import TextInput, text_of
+from heedful.modalities.text import text_of
 from heedful.models import passes, value_zeroing
 
 UNICODE = "the caf\u00e9 👩‍👩‍👧 שלום 你好 cat e\u0301"
@@ -36,9 +37,14 @@ ROUNDINGS = 100  # how many units in the last place two ways to run the same row
 _targets: WeakKeyDictionary[Model, dict[Input, Target]] = WeakKeyDictionary()
 
 
-def question(model: Model, text: str = TEXT) -> tuple[Input, Target]:
-    """A text and what is asked of it: the prediction; of a written answer, its first tokens."""
-    x = model.encode(text)
+def samples(model: Model) -> tuple[Any, Any]:
+    """Two inputs of the kind that the model reads: a usual one and a strange one."""
+    return sample_pictures() if "picture" in model.capabilities else (TEXT, UNICODE)
+
+
+def question(model: Model, raw: Any = None) -> tuple[Input, Target]:
+    """An input and what is asked of it: the prediction; of a written answer, its first tokens."""
+    x = model.encode(samples(model)[0] if raw is None else raw)
     return x, target_of(model, x)
 
 
@@ -53,8 +59,8 @@ def target_of(model: Model, x: Input) -> Target:
     return known[x]
 
 
-def explained(entry: Explainer, model: Model, text: str = TEXT, **params: Any) -> Attribution:
-    return answered(entry, model, *question(model, text), **params)
+def explained(entry: Explainer, model: Model, raw: Any = None, **params: Any) -> Attribution:
+    return answered(entry, model, *question(model, raw), **params)
 
 
 def answered(
@@ -67,9 +73,10 @@ def answered(
 
 
 def check_scores(entry: Explainer, model: Model) -> None:
-    """One finite float64 a token; errors, where there are any, too and not negative. Unicode included."""
-    for text in (TEXT, UNICODE):
-        well_formed(entry, explained(entry, model, text))
+    """One finite float64 per token; errors, where there are any, too and not negative. Unicode included, and
+    a picture of one colour."""
+    for raw in samples(model):
+        well_formed(entry, explained(entry, model, raw))
 
 
 def check_odd_inputs(entry: Explainer, model: Model) -> None:
@@ -84,8 +91,12 @@ def check_odd_inputs(entry: Explainer, model: Model) -> None:
         well_formed(entry, attribution)
 
 
-def odd_inputs(model: Model) -> dict[str, TextInput]:
-    """Text of a single token between special ones, and text of special tokens alone (a chat's frame)."""
+def odd_inputs(model: Model) -> dict[str, Input]:
+    """Text of a single token between special ones, and text of special tokens alone (a chat's frame). Black
+    and white pictures."""
+    if "picture" in model.capabilities:
+        black = np.zeros_like(sample_pictures()[0])
+        return {"a black picture": model.encode(black), "a white picture": model.encode(~black)}
     x = text_of(model.encode(TEXT.split()[1]))
     first = x.special.index(False)
     one = text_windows.select(x, [t for t in range(len(x)) if x.special[t] or t == first])
@@ -167,7 +178,7 @@ class ReversedSession(Session):
     """Rows, and points in embedding space, are run in reverse order."""
 
     def values(
-        self, x: Input, target: Target, keep: Masks, operator: str | None = None, unit: str = "word"
+        self, x: Input, target: Target, keep: Masks, operator: str | None = None, unit: str = ""
     ) -> Floats:
         return super().values(x, target, keep[::-1], operator, unit)[::-1]
 

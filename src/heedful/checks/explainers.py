@@ -7,6 +7,7 @@ from functools import partial
 
 from heedful.checks import conventions, properties
 from heedful.checks.known_models import linear_model
+from heedful.checks.known_pictures import conv_model
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
@@ -39,7 +40,8 @@ ANY: dict[str, Check] = {
 def check_explainer(name: str, model: Model | None = None) -> None:
     """Every check that applies to a registered explainer; the first that fails raises."""
     entry = registry.get(name)
-    chosen = linear_model() if model is None else model
+    usual = conv_model if entry.needs & {"picture", "feature-map"} else linear_model
+    chosen = usual() if model is None else model
     if why := chosen.lacks(entry.needs):
         raise HeedfulError(f"{name} cannot be checked on {chosen.name}", why, "Give a model it supports")
     check_on(entry, chosen)

@@ -4,7 +4,8 @@
     check_metric("my-metric")
 
 On a model whose right explanation is known: a sum of word weights, explained by removing each word. A
-metric that says nothing there (nan) is checked on a two-layer BERT, whose words are removed likewise.
+metric that says nothing there (nan) is checked on a two-layer BERT, whose words are removed likewise; one for
+pictures on a small convolutional network.
 
     repeatable     the same seed gives the same value, and the model is left as it was
     numbers        finite or nan, for the truth, for chance, for scores that are all zero and for a single
@@ -26,6 +27,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from heedful.checks.known_models import linear_model, stack_model
+from heedful.checks.known_pictures import conv_model, sample_pictures
 from heedful.checks.module_state import changes, noticed
 from heedful.core import registry
 from heedful.core.arrays import Floats
@@ -80,20 +82,25 @@ class Bench:
 
 
 def truth(model: Model, x: Input, target: Target) -> Attribution:
-    """What each word adds, by taking it out: on a sum of word weights its weight, and without error."""
-    attribution = run_explainer("occlusion", model, x, target, operator="delete")
-    nothing = np.zeros((1, len(x.units("word"))), dtype=bool)
-    base = float(model.values(x, target, nothing, "delete")[0])
-    return replace(attribution, base=base, stderr=np.zeros(len(x)))
+    """What each unit adds, by taking it out: on a sum of word weights its weight, and without error."""
+    operator = _operator(model)
+    attribution = run_explainer("occlusion", model, x, target, operator=operator)
+    nothing = np.zeros((1, len(x.units())), dtype=bool)
+    base = float(model.values(x, target, nothing, operator)[0])
+    return replace(attribution, base=base, stderr=np.zeros(len(attribution.scores)))
+
+
+def _operator(model: Model) -> str:
+    return "delete" if "delete" in model.operators else model.operators[0]
 
 
 def _by_rows(bench: Bench, item: Attribution, rng: np.random.Generator) -> float:
     from heedful.metrics.faithfulness import Ends
     from heedful.stats.rounding import rounding_step
 
-    plan = bench.metric.run(item.x.units("word").sums(item.scores), rng)
-    edges = np.repeat([[True], [False]], plan.keep.shape[1], axis=1)
-    values = bench.model.values(bench.x, bench.target, np.concatenate([edges, plan.keep]), "delete")
+    plan = bench.metric.run(item.unit_scores(), rng)
+    edges, operator = np.repeat([[True], [False]], plan.keep.shape[1], axis=1), _operator(bench.model)
+    values = bench.model.values(bench.x, bench.target, np.concatenate([edges, plan.keep]), operator)
     ends = Ends(float(values[0]), float(values[1]), rounding_step(bench.model, values))
     return float(plan.finish(values[2:], ends))
 
@@ -108,7 +115,7 @@ def _asked(
     marked = tuple(word.score > middle for word in words)
     most = max(word.score for word in words)
     best = [word.score >= most - SLACK for word in words]  # the thing that must be found
-    mask = np.append(best, False)[bench.x.units("word").owner]  # -1: an atom of no word
+    mask = np.append(best, False)[bench.x.units().owner]  # -1: an atom of no unit
     return float(bench.metric.run(MetricInput(bench.model, item, again, rationale=marked, mask=mask), rng))
 
 
@@ -118,7 +125,9 @@ def check_metric(name: str, *, spoil: str | None = None, sized: bool | None = No
     spoil = metric.spoiled_by if spoil is None else spoil
     if spoil not in ("noise", "silent", "stuck"):
         raise HeedfulError(f"the truth cannot be spoilt by {spoil!r}", fix="Use noise, silent or stuck")
-    models = (linear_model(), stack_model())
+    models: tuple[Model, ...] = (linear_model(), stack_model())
+    if "picture" in metric.needs:
+        models = (conv_model(),)
     before = [noticed(model.module) for model in models]
     bench = bench_of(metric, models)
     check_repeatable(bench)
@@ -138,7 +147,7 @@ def bench_of(metric: Metric, models: Sequence[Model]) -> Bench:
     for model in models:
         if model.lacks(metric.needs):
             continue
-        x = model.encode(TEXT)
+        x = model.encode(sample_pictures()[0] if "picture" in model.capabilities else TEXT)
         bench = Bench(metric, model, x, model.target(x))
         if np.isfinite(bench.value("truth")):
             return bench
@@ -156,7 +165,7 @@ def check_repeatable(bench: Bench) -> None:
 
 def check_numbers(bench: Bench) -> None:
     """Finite or nan, and never beyond the best."""
-    x = bench.model.encode("cat")
+    x = bench.model.encode(sample_pictures()[1] if "picture" in bench.model.capabilities else "cat")
     short = replace(bench, x=x, target=bench.model.target(x))
     tried = [(b, kind) for b in (bench, short) for kind in ("truth", "noise", "chance", "zero")]
     for where, kind in tried:

@@ -74,6 +74,7 @@ CAPABILITIES = {
     "relevance": "a classifier built of operations that have relevance rules, as BERT and its kin are",
     "feature-map": "a layer whose output is a map over places",
     "picture": "a picture",
+    "text": "a text",
     "crops": "an input of which parts can be cut out and enlarged",
     "head-states": "attention whose queries, keys and values can be read: transformers' attention switch",
     "one-layer": "a single layer of attention with a linear read-out (heedful.nn.OneLayerClassifier)",
@@ -144,7 +145,8 @@ class Model:
 
     def lacks(self, needs: Collection[str]) -> str:
         """ "" when the model has everything, else a clause that names what it lacks."""
-        lacking = [need for need in sorted(needs) if need not in self.capabilities]
+        offered = self.capabilities | (frozenset() if "picture" in self.capabilities else {"text"})
+        lacking = [need for need in sorted(needs) if need not in offered]
         if lacking and self.kind == "encoder":
             return "it makes no prediction: it is an encoder that returns hidden states, without a head"
         return "; ".join(
@@ -229,6 +231,10 @@ class Model:
     def lookup_written(self, target: Target, replaced: Sequence[int] = (), by: str = "") -> Tensor:
         """(W, d) the same of what was written, where something was."""
         raise self._not_offered("gradients")
+
+    def nudged(self, x: Input, target: Target, shift: Tensor) -> Input | None:
+        """The input with its embeddings moved by `shift` (T, d), if that is again an input; else None."""
+        return None
 
     def feature_map(self, x: Input, target: Target) -> FeatureMap:
         """The last layer whose output is a map over places, and the target's gradient there."""

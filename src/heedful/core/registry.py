@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -250,7 +250,7 @@ def metric(
     better: str,
     cite: str,
     best: float | None = None,
-    needs: frozenset[str] = frozenset(),
+    needs: Collection[str] = (),
     family: str = "",
     expensive: bool = False,
     shuffled: bool = False,
@@ -287,8 +287,6 @@ def metric(
             raise ValueError(
                 f"{name}: a metric of the verdict removes words, and its control is random orders"
             )
-        if kind == "re-explain" and best is None:
-            raise ValueError(f"{name}: a metric that explains again says what nothing can beat")
         summary = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
         _metrics[name] = Metric(
             name=name,
@@ -298,7 +296,7 @@ def metric(
             cite=cite,
             summary=summary,
             best=best,
-            needs=needs,
+            needs=frozenset(needs),
             family=family,
             expensive=expensive,
             shuffled=shuffled,

@@ -165,7 +165,7 @@ def run_explainer(
         item,
         method=entry.name,
         params=settings | dict(item.params),
-        signed=entry.signed,
+        signed=entry.signed and item.signed,
         fitted_by=tuple(sorted(operators)),
     )
 

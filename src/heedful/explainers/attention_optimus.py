@@ -37,7 +37,7 @@ from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
 from heedful.core.registry import explainer
 from heedful.core.trace import Trace
-from heedful.engine.question import Question
+from heedful.engine.question import POSITION, Question
 from heedful.stats.rounding import merged, rounding_step
 
 LOWEST = 1e-7  # of the scaled weights: no token counts as unused
@@ -107,7 +107,7 @@ def rft(weights: Floats, deltas: Floats) -> float:
     signed=False,
     expensive=True,
     properties=("symmetric",),
-    rows=lambda x, target, p: len(x.units(x.atom)) + 2,
+    rows=lambda x, target, p: len(x.positions) + 2,
 )
 def attention_optimus(q: Question) -> Attribution:
     """The choice of layers, heads and kind of attention that best predicts the effect of removing each token.
@@ -115,10 +115,11 @@ def attention_optimus(q: Question) -> Attribution:
     Limitations: The configuration is chosen by the effect of removing tokens from this same text. So metrics
     that remove words are circular for this method. On short texts it fits noise.
     """
-    q, trace = replace(q, unit=q.x.atom), q.trace()
+    units = q.x.positions
+    q, trace = replace(q, unit=units.name), q.trace()
     if trace.parts:
         raise HeedfulError("attention-optimus reads one stack of layers", "this model has two encoders")
-    places = [atoms[0] for atoms in q.x.units(q.unit)]
+    places = [atoms[0] for atoms in units]
     keep = np.ones((len(places) + 1, len(places)), dtype=bool)
     np.fill_diagonal(keep[1:], False)
     values = q.values(keep)
@@ -126,13 +127,13 @@ def attention_optimus(q: Question) -> Attribution:
     weights = [scaled(way.scores.cpu().numpy()[places]) for way in ways]
     merits = [rft(row, values[0] - values[1:]) for row in weights]
     best = int(np.argmax(merged(np.array(merits), HARMONIC * rounding_step(q.model, values))))
-    scores = np.zeros(len(q.x))
+    scores = np.zeros(units.atoms)
     scores[places] = weights[best]
     chosen = {name: getattr(ways[best], name) for name in ("layers", "heads", "reading")}
     text = f"best of {len(ways)} readings by RFT: {merits[best]:.3g}, plain mean attention {merits[0]:.3g}"
     return q.answer(
         scores,
-        over=q.x.atom,
+        over=POSITION,
         params=chosen,
         output=float(values[0]),
         notes=(*trace.notes, text, CIRCULAR),

@@ -77,15 +77,11 @@ def lime(
     else:
         pairs = mask_sampling.pairs_for(d, rows, bandwidth, q.seed, q.planned) if d > 1 else None
         values, stderr, output, notes = _adjusted(ask, pairs, d, rows, precision, bandwidth)
-    together = _merged(q.units, places) if bag else q.units
-    return q.answer(
-        together.spread(values),
-        together.spread(stderr),
-        over=q.x.atom,
-        params={"samples": rows},
-        output=output,
-        notes=notes,
-    )
+    over = ""
+    if len(values) < len(q.units):  # some units read alike
+        together, over = _merged(q.units, places), q.x.atom
+        values, stderr = together.spread(values), together.spread(stderr)
+    return q.answer(values, stderr, over=over, params={"samples": rows}, output=output, notes=notes)
 
 
 def _places(q: Question) -> list[list[int]]:

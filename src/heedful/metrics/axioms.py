@@ -58,7 +58,7 @@ def completeness(subject: MetricInput, rng: np.random.Generator) -> float:
     item = subject.item
     base = item.base
     if base is None and (item.method == CONTROL or "complete" in _properties(item.method)):
-        base = float(subject.session.values(item.x, item.target, _all_out(subject))[0])
+        base = float(subject.session.values(item.x, item.target, _all_out(subject), unit=subject.unit)[0])
     if base is None or not np.isfinite(item.output):
         return float("nan")
     return incompleteness(np.array(item.total), item.output - base)
@@ -71,7 +71,7 @@ def _properties(method: str) -> frozenset[str]:
 
 def _all_out(subject: MetricInput) -> Any:
     item = subject.item
-    units = item.x.units("word").followed_by(None if item.written is None else item.written.x.units("word"))
+    units = subject.units.followed_by(None if item.written is None else item.written.x.units(subject.unit))
     return np.zeros((1, len(units)), dtype=bool)
 
 

@@ -58,11 +58,14 @@ def repeated(subject: MetricInput, rng: np.random.Generator, runs: int = RUNS) -
     item = subject.item
     seeds = rng.choice(2**31, runs, replace=False).tolist()
     results = [subject.again(subject.session, item.x, item.target, seed) for seed in seeds]
-    errors = [again.stderr for again in results if again.stderr is not None]
-    each = [subject.units.sums(error) for error in errors]
+    each = [
+        [unit.stderr for unit in again.units(subject.units.name)]
+        for again in results
+        if again.stderr is not None
+    ]
     return Repeats(
         np.array([again.unit_scores(subject.units.name) for again in results]),
-        np.array(each) if len(each) == runs else None,
+        np.array(each, dtype=np.float64) if len(each) == runs else None,
     )
 
 

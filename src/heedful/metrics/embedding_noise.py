@@ -1,4 +1,4 @@
-"""A text whose embeddings are moved a little, for any method: also for those that remove words.
+"""An input whose embeddings are moved a little, for any method: also for those that remove units.
 
     e_t' = e_t + shift_t        for the tokens of the text; special tokens stay
 
@@ -8,7 +8,9 @@ token table answers such an id with the old token's embedding plus its shift. Ma
 gradients then need not know. What arrives is measured (`lookup` of the new text less that of the old), not
 assumed; a model that looks tokens up in a second place, or without calling its table, is refused.
 
-Cost: nothing. Needs: a torch module with one token table that it calls.
+Where a moved input is again an input (`Model.nudged`), none of this is needed.
+
+Cost: nothing. Needs: a torch module with one token table that it calls, or a model whose inputs can be moved.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from heedful.core.errors import HeedfulError
 from heedful.core.input import Input
 from heedful.core.model import Model
 from heedful.core.target import Target
-from heedful.modalities.text import TextInput, text_of
+from heedful.modalities.text import text_of
 
 
 def token_table(model: Model) -> nn.Module | None:
@@ -36,7 +38,7 @@ def token_table(model: Model) -> nn.Module | None:
 
 def movable(model: Model, x: Input, target: Target) -> bool:
     """Whether `nudged` works: tried with no move at all."""
-    if token_table(model) is None:
+    if "gradients" not in model.capabilities:  # no embeddings to move
         return False
     try:
         with nudged(model, x, target, torch.zeros_like(model.lookup(x, target))):
@@ -46,8 +48,11 @@ def movable(model: Model, x: Input, target: Target) -> bool:
 
 
 @contextmanager
-def nudged(model: Model, x: Input, target: Target, shift: Tensor) -> Iterator[tuple[TextInput, float]]:
-    """(the moved text, how far it was moved) inside; `shift` is (T, d), special tokens stay."""
+def nudged(model: Model, x: Input, target: Target, shift: Tensor) -> Iterator[tuple[Input, float]]:
+    """(the moved input, how far it was moved) inside; `shift` is (T, d), special tokens stay."""
+    if (whole := model.nudged(x, target, shift)) is not None:
+        yield whole, float((model.lookup(whole, target) - model.lookup(x, target)).double().norm())
+        return
     x = text_of(x)
     table: Any = token_table(model)
     if table is None:

@@ -72,6 +72,7 @@ class Twins:
     better="low",
     best=0.0,
     cite="Sundararajan, Taly & Yan 2017",
+    needs={"text"},
     expensive=True,
 )
 def implementation_invariance(subject: MetricInput, rng: np.random.Generator) -> float:

@@ -37,7 +37,7 @@ class MetricInput:
     source: Model | Session  # what explained it; of a session, what was run is not run again
     item: Attribution
     again: ReExplain
-    unit: str = "word"
+    unit: str = ""  # "": the default unit of the input
     rationale: tuple[bool, ...] | None = None  # by unit: what people marked as the reason
     mask: Mask | None = None  # by atom: where the thing is that must be found
 

@@ -242,6 +242,7 @@ KINDS: tuple[tuple[str, Callable[[str], Iterator[list[Piece]]]], ...] = (
     better="low",
     best=0.0,
     cite="Ribeiro et al. 2018; Yeh et al. 2019",
+    needs={"text"},
     expensive=True,
 )
 def edit_sensitivity(subject: MetricInput, rng: np.random.Generator) -> float:

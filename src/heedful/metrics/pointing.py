@@ -10,9 +10,9 @@ A score of a unit is painted on all its atoms for the first and the third; its s
 for the second. Scores without any positive one point nowhere and count as chance.
 
 Three controls stand beside each number. Chance by area, with a = |M| / atoms: a, a and a / (2 - a); a
-constant map has these values, and random scores have them on average (for the third up to the rounding of
-small masks). Random scores, drawn as for every metric. And the method `centre`, a bump in the middle: things
-are often in the middle, and a map that is no better than this bump was not shown to find them.
+constant map has these values, and random scores have them on average (for the third nearly). Random
+scores, drawn as for every metric. And the method `centre`, a bump in the middle: things are often in the
+middle, and a map that is no better than this bump was not shown to find them.
 
 This is not a measure of truth, as with rationales: a model may use the background. A mask that is empty or
 covers everything has no value (nan). Cost: no model inputs.

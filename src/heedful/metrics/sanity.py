@@ -31,7 +31,7 @@ Cost: one explanation per stage. Adebayo et al. 2018.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,6 +98,16 @@ def randomisation_curve(
     subject: MetricInput, mode: str = "cascading", seed: int = 0, most: int | None = MAX_STAGES
 ) -> tuple[RandomisedLayer, ...]:
     """Correlations with the trained model's explanation, the top layer first."""
+    return tuple(
+        compared(name, subject.scores, again.unit_scores(subject.units.name))
+        for name, again in randomised(subject, mode, seed, most)
+    )
+
+
+def randomised(
+    subject: MetricInput, mode: str = "cascading", seed: int = 0, most: int | None = MAX_STAGES
+) -> Iterator[tuple[str, Attribution]]:
+    """(layer, the explanation once it is random), the top layer first."""
     if mode not in MODES:
         raise HeedfulError(f"unknown mode {mode!r}", fix=f"Use one of: {', '.join(MODES)}")
     copy, rng = copied(subject.model), torch.Generator().manual_seed(seed)
@@ -106,17 +116,14 @@ def randomisation_curve(
     shown = {
         round(k) for k in np.linspace(0, len(layers) - 1, min(len(layers), most or len(layers))).tolist()
     }
-    curve = []
     for number, (name, tensors) in enumerate(layers):
         trained = [tensor.detach().clone() for tensor in tensors]
         randomise(tensors, rng)
         if number in shown:
-            again = subject.again(copy.model(), item.x, item.target, own_seed(subject))
-            curve.append(compared(name, subject.scores, again.unit_scores(subject.units.name)))
+            yield name, subject.again(copy.model(), item.x, item.target, own_seed(subject))
         if mode == "independent":
             for tensor, old in zip(tensors, trained, strict=True):
                 tensor.data.copy_(old)
-    return tuple(curve)
 
 
 def layers_of(module: nn.Module) -> dict[str, list[Tensor]]:

@@ -87,7 +87,7 @@ def score_explanations(
     metrics: Iterable[str] | None = None,
     operators: Sequence[str] | None = None,
     *,
-    unit: str = "word",
+    unit: str = "",
     draws: int = DRAWS,
     seed: int = 0,
     known: ScoreInputs | None = None,
@@ -228,8 +228,10 @@ def _asked(metric: Metric, subjects: Sequence[MetricInput], seed: int) -> list[S
     control = [v for v in results[len(subjects) :] if np.isfinite(v)]
     if not result or not control:
         return []
-    assert metric.best is not None  # the registry sees to it
-    scores = _scored(metric, "", [i for i, _ in result], [*(v for _, v in result), *control], metric.best)
+    values, best = [*(v for _, v in result), *control], metric.best
+    if best is None:
+        best = max(values) if metric.better == "high" else min(values)
+    scores = _scored(metric, "", [i for i, _ in result], values, best)
     if metric.chance is None:
         return scores
     expected = metric.chance(subjects[0])  # known without drawing

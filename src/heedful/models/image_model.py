@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import cached_property
 from math import isqrt
 from typing import Any
@@ -44,12 +45,14 @@ from heedful.models.hf_config import fingerprint
 from heedful.models.image_attention import close, editable_sites, hiding, positions
 from heedful.models.image_reader import ImageReader
 from heedful.models.image_rows import Composer, ImageRow, draws_of, image_rows
+from heedful.models.relevance_rules import RelevanceRules, relevances
 from heedful.models.trace_pass import alone, as_trace, gradients
 from heedful.models.value_zeroing import can_zero, value_maps
 
-BATCH_PIXELS = 1 << 21  # of all pictures that run together: fits a small machine
+BATCH_PIXELS = 1 << 21  # of all pictures that run together on a GPU: fits a small one
+CPU_BATCH_PIXELS = 1 << 18  # larger batches leave the cache: twice the time per picture at 32 pictures
 MAX_ROWS = 64
-TRACE_SHARE = 4  # a pass with a graph takes so many times the memory
+TRACE_SHARE = 2  # a pass with a graph takes so many times the memory
 FAILURES = (HeedfulError, AttributeError, IndexError, RuntimeError, TypeError, ValueError)
 
 
@@ -62,6 +65,7 @@ class PictureModel(Model):
     default_methods: tuple[str, ...] = (*DEFAULT_METHODS, "gradcam", "edges")
     baselines: tuple[str, ...] = ("mean", "black", "blur", "noise")
     operators: tuple[str, ...] = COLOURING
+    batch_pixels: int = BATCH_PIXELS
     some_input: Any = np.full((8, 8, 3), 128, dtype=np.uint8)
 
     def encode(self, raw: Any, long: str = "error") -> ImageInput:
@@ -88,7 +92,7 @@ class PictureModel(Model):
     @property
     def rows_at_once(self) -> int:
         height, width = self.reader.size or (512, 512)
-        return max(1, min(MAX_ROWS, BATCH_PIXELS // (height * width)))
+        return max(1, min(MAX_ROWS, self.batch_pixels // (height * width)))
 
     def rows(
         self, x: Input, target: Target, keep: Masks, operator: str | None = None, unit: str = ""
@@ -143,6 +147,9 @@ class ImageModel(PictureModel):
         self._module, self.reader, self.size_read = module, reader, reader.size
         self.name, self.meter = name or type(module).__name__, Meter()
         self._takes = set(inspect.signature(module.forward).parameters)
+        self._colours_last = True  # in memory, which convolutions run faster
+        if all(tensor.device.type == "cpu" for tensor in module.parameters()):
+            self.batch_pixels = CPU_BATCH_PIXELS
         count = len(self._probe_logits())
         given = labels if labels is not None else _config_labels(module, count)
         self._labels = tuple(given or (f"class {i}" for i in range(count)))
@@ -190,6 +197,7 @@ class ImageModel(PictureModel):
 
     def _call(self, pixels: Tensor, **more: Any) -> Any:
         """What the module itself returns for (B, 3, H, W)."""
+        pixels = pixels if self._colours_last else pixels.contiguous()
         wanted = {key: value for key, value in more.items() if key in self._takes or "kwargs" in self._takes}
         if "pixel_values" in self._takes:
             return self._module(pixel_values=pixels, **wanted)
@@ -208,9 +216,13 @@ class ImageModel(PictureModel):
         return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
     def _probe_logits(self) -> Tensor:
-        height, width = self.size_read
+        grey = self._ready(torch.full((1, *self.size_read, 3), 0.5))
         with untouched(self._module), torch.inference_mode():
-            return self._logits(self._call(self._ready(torch.full((1, height, width, 3), 0.5))))[0]
+            try:
+                return self._logits(self._call(grey))[0]
+            except RuntimeError:  # a module that calls .view() needs colours first
+                self._colours_last = False
+                return self._logits(self._call(grey))[0]
 
     def _ready(self, seen: Tensor) -> Tensor:
         """Colours (B, H, W, 3) as the module reads them, (B, 3, H, W)."""
@@ -319,6 +331,13 @@ class ImageModel(PictureModel):
             (grad,) = torch.autograd.grad(value.sum(), leaf)
         return value.detach().double(), grad
 
+    def nudged(self, x: Input, target: Target, shift: Tensor) -> ImageInput:
+        """Colours are moved and rounded to 8 bits: what a camera could have seen."""
+        x = image_of(x)
+        std = shift.new_tensor(self.reader.std)
+        moved = x.pixels + 255 * (shift * std).reshape(x.pixels.shape).double().cpu().numpy()
+        return replace(x, pixels=np.clip(np.round(moved), 0, 255).astype(np.uint8))
+
     def feature_map(self, x: Input, target: Target) -> FeatureMap:
         x = image_of(x)
         with self.meter.counted(forwards=1, backwards=1, unique=1, tokens=len(x)):
@@ -396,6 +415,18 @@ class ImageModel(PictureModel):
         with self.meter.counted(forwards=length + 1, unique=length + 1, tokens=len(x) * (length + 1)):
             return value_maps(self._module, lambda: self._call(self.as_pixels(embeds)), layers)
 
+    def relevances(self, x: Input, target: Target) -> tuple[Tensor, ...]:
+        """(H, N, N) per layer, by the rules of heedful.models.relevance_rules."""
+        embeds = self.lookup(x, target)[None]
+        with self.meter.counted(forwards=1, backwards=1, unique=1, tokens=len(x)):
+            return self._relevances(embeds, lambda logits: target.score(logits)[0])
+
+    def _relevances(self, embeds: Tensor, score: Callable[[Tensor], Tensor]) -> tuple[Tensor, ...]:
+        with torch.inference_mode(False), torch.enable_grad(), untouched(self._module):
+            with eager_attention(self._module), RelevanceRules():
+                out = self._call(self.as_pixels(embeds.detach().clone()), output_attentions=True)
+            return relevances(self._logits(out), tuple(out.attentions), score)
+
     # --- what it can do ----------------------------------------------------------------------------
 
     @property
@@ -435,6 +466,11 @@ class ImageModel(PictureModel):
         run: Callable[[], Any] = lambda: self._call(self.as_pixels(grey))  # noqa: E731
         if can_zero(self._module, run, len(out.attentions)):
             found.add("value-maps")
+        try:
+            self._relevances(grey, lambda logits: logits[0, 0])
+            found.add("relevance")
+        except FAILURES:  # an operation without a rule
+            pass
         if self._sites:
             found |= {"edits", "head-states"}
         return frozenset(found), patches

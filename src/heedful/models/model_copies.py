@@ -31,6 +31,7 @@ from heedful.core.model import Model
 from heedful.models.adapter import TokenModel
 from heedful.models.backend import Inputs
 from heedful.models.hf import HFBackend
+from heedful.models.image_model import ImageModel
 from heedful.models.load import load_token_model
 from heedful.models.torch_module import TorchBackend
 from heedful.nn.mixing import Mixes
@@ -46,6 +47,8 @@ class Copy:
 
 def can_copy(model: Model) -> bool:
     """Whether `copied` works: of a module of the user's own, tried."""
+    if isinstance(model, ImageModel):
+        return True
     if not isinstance(model, TokenModel):
         return False
     if not isinstance(model.backend, TorchBackend):
@@ -59,6 +62,9 @@ def can_copy(model: Model) -> bool:
 
 def copied(model: Model) -> Copy:
     """A deep copy of the torch module of a model."""
+    if isinstance(model, ImageModel):
+        own = deepcopy(model.module)
+        return Copy(own, lambda: ImageModel(own, model.reader, model.labels, model.name))
     if not isinstance(model, TokenModel) or not isinstance(model.backend, HFBackend | TorchBackend):
         raise HeedfulError(f"{model.name} cannot be copied", "it is not a torch module that heedful loaded")
     memo: dict[int, Any] = {}

@@ -7,6 +7,7 @@ is relevance, so the user's own forward needs no rewriting.
     sum over positions   R_x = x S                                                     a pooling layer
     norm, activation, softmax, dropout, times a constant    R unchanged (zero where the constant is)
     views, transposes, selections                           as gradients
+    convolution of a picture into patches                   relevance starts there: it goes no further down
 
 Any other operation on the way is refused by name: no rule is invented. R / 0 counts as 0.
 
@@ -29,6 +30,7 @@ EPS = 1e-9  # of the largest denominator of a layer: less is never divided by
 SAME = {"layer_norm", "gelu", "relu", "tanh", "softmax", "dropout"}
 TIMES = {"mul", "__mul__", "__rmul__", "div", "__truediv__"}
 PLUS = {"add", "__add__", "__radd__"}
+STARTS = {"conv2d"}
 ROUTES = {
     *("view", "reshape", "transpose", "permute", "contiguous", "flatten", "squeeze", "unsqueeze", "expand"),
     *("__getitem__", "split", "chunk", "cat", "clone", "to", "requires_grad_", "embedding"),
@@ -124,6 +126,8 @@ class RelevanceRules(TorchFunctionMode):
         kwargs = kwargs or {}
         name = getattr(func, "__name__", str(func))
         felt = [a for a in (*args, *kwargs.values()) if _carries(a)]
+        if name in STARTS:
+            return func(*args, **kwargs).detach().requires_grad_(True)
         if name == "linear" and _carries(args[0]):
             return _Linear.apply(*args, *kwargs.values(), *([None] if len(args) + len(kwargs) == 2 else []))  # type: ignore[no-untyped-call]
         if name in ("matmul", "__matmul__", "bmm") and len(felt) == 2:

@@ -5,10 +5,8 @@
     mean_embedding   e_t = m, the mean embedding of the training text    ids in, vectors (T, d) out
     noisy_linear     e_t = (e_{t-1} + e_{t+1}) / 2 + noise               ids in, vectors (T, d) out
 
-noisy_linear is ROAD's idea in one dimension. All removed positions are solved for at once, a position at an
-end being equal to its one neighbour; with two neighbours of equal weight the solution is the straight line
-between the nearest kept positions, which is how it is computed. Noise is normal, `noise` times the spread of
-each coordinate of the table.
+noisy_linear is ROAD's idea in one dimension (heedful.stats.linear_imputation). Noise is normal, `noise` times
+the spread of each coordinate of the table.
 
 What it is not: neighbouring pixels are alike, neighbouring words are not. A point between two words is no
 word, and a model can learn to see it. In images this imputation hides what was removed; in text it only makes
@@ -28,13 +26,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
-
-Gone = npt.NDArray[np.bool_]  # (T,) True where something was removed
-NOISE = 0.01
+from heedful.stats.linear_imputation import NOISE, Gone, imputed_row
 
 
 @dataclass(frozen=True)
@@ -90,22 +85,9 @@ def noisy_linear(table: Floats, mean: Floats, noise: float = NOISE) -> Imputer:
     spread = noise * table.std(0)  # (d,)
 
     def fill(ids: Sequence[int], gone: Gone, rng: np.random.Generator) -> Floats:
-        vectors = table[list(ids)]  # (T, d), a copy
-        line = between(vectors, gone) if not gone.all() else np.broadcast_to(mean, vectors.shape)
-        vectors[gone] = line[gone] + spread * rng.normal(size=(int(gone.sum()), table.shape[1]))
-        return vectors
+        return imputed_row(table[list(ids)], gone, mean, spread, rng)
 
     return Imputer("noisy linear", fill, _two_vectors(table))
-
-
-def between(vectors: Floats, gone: Gone) -> Floats:
-    """(T, d): each position on the line between the nearest kept ones; beyond the ends, the last kept one."""
-    kept, places = np.flatnonzero(~gone), np.arange(len(gone))
-    right = np.minimum(np.searchsorted(kept, places), len(kept) - 1)
-    left = np.maximum(np.searchsorted(kept, places, side="right") - 1, 0)
-    room = kept[right] - kept[left]  # 0 at kept positions and beyond the ends
-    share = np.where(room > 0, (places - kept[left]) / np.maximum(room, 1), 0.0)[:, None]
-    return np.asarray((1 - share) * vectors[kept[left]] + share * vectors[kept[right]])
 
 
 def _two_vectors(table: Floats) -> Callable[[Gone], Floats]:

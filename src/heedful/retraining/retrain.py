@@ -5,7 +5,8 @@
 Any function of that shape will do. `trainer(like(model))` makes one for models of the size of the zoo: the
 architecture of a loaded model with fresh weights, AdamW and cross-entropy (heedful.nn.train). Inputs are ids
 (T,) or vectors (T, d), as the imputer leaves them; vectors take the place of the embedding table, which is
-then not trained, and positions are added to them as the architecture does.
+then not trained, and positions are added to them as the architecture does. Pictures are (3, H, W), as the
+module reads them.
 Cost: `steps` batches forwards and backwards a fit. zoo:sentiment took an hour: for the hundreds of fits of
 remove-and-retrain take fewer steps and shorter texts, or the architecture of zoo:one-layer.
 """
@@ -79,20 +80,26 @@ def _predict(module: nn.Module, inputs: Sequence[Any], batch: int) -> Labels:
 
 
 def _logits(module: nn.Module, inputs: Sequence[Any]) -> Tensor:
-    """(B, C) from ids (T,) or vectors (T, d) of several lengths, padded on the right and hidden."""
+    """(B, C) from pictures (3, H, W), or from sequences."""
+    three = np.ndim(inputs[0]) == 3
+    out = module(torch.from_numpy(np.stack(inputs))) if three else _read(module, inputs)
+    logits: Tensor = out.logits if hasattr(out, "logits") else out
+    return logits
+
+
+def _read(module: nn.Module, inputs: Sequence[Any]) -> Any:
+    """What the module returns for ids (T,) or vectors (T, d) of several lengths, padded on the right and
+    hidden."""
     width = max(len(item) for item in inputs)
     mask = torch.tensor([[True] * len(item) + [False] * (width - len(item)) for item in inputs])
     if np.ndim(inputs[0]) == 1:
         ids = torch.tensor([[*item, *[0] * (width - len(item))] for item in inputs])
-        out: Any = module(ids, attention_mask=mask.long())
-    else:
-        padded = np.stack([np.pad(item, ((0, width - len(item)), (0, 0))) for item in inputs])
-        embeds = torch.tensor(padded, dtype=torch.float32)
-        if isinstance(module, OneLayerClassifier):  # transformers' models add positions themselves
-            embeds = embeds + module.position[:width]
-        out = module(inputs_embeds=embeds, attention_mask=mask.long())
-    logits: Tensor = out.logits if hasattr(out, "logits") else out
-    return logits
+        return module(ids, attention_mask=mask.long())
+    padded = np.stack([np.pad(item, ((0, width - len(item)), (0, 0))) for item in inputs])
+    embeds = torch.tensor(padded, dtype=torch.float32)
+    if isinstance(module, OneLayerClassifier):  # transformers' models add positions themselves
+        embeds = embeds + module.position[:width]
+    return module(inputs_embeds=embeds, attention_mask=mask.long())
 
 
 def as_labels(answer: Any) -> Labels:

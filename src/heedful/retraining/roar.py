@@ -38,10 +38,12 @@ from heedful.core.arrays import Floats
 from heedful.core.defaults import CONTROL
 from heedful.core.errors import HeedfulError
 from heedful.metrics.faithfulness import ranked
+from heedful.modalities.neighbours import SMOOTHED, smoothed_row
 from heedful.modalities.text import text_of
-from heedful.retraining.impute import Gone, Imputer, masked, mean_embedding, mean_vector, noisy_linear
+from heedful.retraining.impute import Imputer, masked, mean_embedding, mean_vector, noisy_linear
 from heedful.retraining.retrain import Fit, as_labels, like, trainer
 from heedful.retraining.roar_stats import RightAnswers, Roar, conclude
+from heedful.stats.linear_imputation import Gone
 
 if TYPE_CHECKING:
     from heedful.models.adapter import TokenModel
@@ -211,6 +213,7 @@ def roar_model(
     *,
     imputer: str = "mask",
     fit: Fit | None = None,
+    smooth: Sequence[str] = (),
     **explaining: Any,
 ) -> Roar:
     """Explain every text's prediction with a loaded classifier, then `roar`.
@@ -218,13 +221,20 @@ def roar_model(
     imputer      "mask" (its mask token), "mean" or "linear" (vectors from its embedding table, which is then
                  kept as it is: what the table learned from the labels stays with the retrained model)
     fit          None: a classifier of the same architecture, trained as heedful.retraining.retrain does
+    smooth       methods whose scores are also tried smoothed over neighbours; "random" gives smoothed random
+                 scores. Smoothing adds no information: what it gains is no evidence for a method
     explaining   of `explained`: unit, params
     """
     settings = settings or RoarSettings()
     explaining = {"seed": settings.seed, **explaining}
     train_split, of_train = explained(model, *train, methods, **explaining)
     test_split, of_test = explained(model, *test, methods, **explaining)
-    scores = {name: (of_train[name], of_test[name]) for name in methods}
+    scores: dict[str, Scores] = {name: (of_train[name], of_test[name]) for name in methods}
+    rng = np.random.default_rng([settings.seed, settings.seeds])  # none of the seeds of the control
+    plain = scores | {CONTROL: _drawn(train_split, test_split, rng)}
+    for name in smooth:
+        first, last = ([smoothed_row(own) for own in each] for each in plain[name])
+        scores[name + SMOOTHED] = first, last
     retrain = trainer(like(model.module)) if fit is None else fit
     return roar(train_split, test_split, scores, retrain, imputer_of(model, train_split, imputer), settings)
 

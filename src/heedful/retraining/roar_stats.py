@@ -89,17 +89,19 @@ class Roar(NotebookRepr):
     behind: tuple[str, ...]  # falls faster than random, but slower than the fastest
     not_faster: tuple[str, ...]  # not told apart from random
     slower: tuple[str, ...]  # falls more slowly than random; of flagged methods, `str()` claims no slowness
+    what: str = "text"  # what was classified, and
+    part: str = "word"  # what was removed from it
 
     def __getitem__(self, method: str) -> RetrainingCurve:
         return next(curve for curve in self.curves if curve.method == method)
 
     def __str__(self) -> str:
         where = (
-            f"The classifier was retrained {self.seeds} times and tested on {self.n} texts (imputation of "
-            f"removed words: {self.imputer})."
+            f"The classifier was retrained {self.seeds} times and tested on {self.n} {self.what}s "
+            f"(imputation of removed {self.part}s: {self.imputer})."
         )
         if np.isnan(self.whole_interval[0]):
-            return f"{where} One seed or text shows no variation, so nothing is claimed."
+            return f"{where} One seed or {self.what} shows no variation, so nothing is claimed."
         flagged = [curve for curve in self.curves if curve.leaks]
         fair = {curve.method for curve in self.curves} - {curve.method for curve in flagged}
         claims = [
@@ -120,7 +122,8 @@ class Roar(NotebookRepr):
     def _flag(self, curve: RetrainingCurve) -> str:
         text = f"{max(curve.pattern):.2f} (chance {self.chance:.2f})"
         if curve.method == CONTROL:
-            return f"The length of the text alone predicts the label with accuracy {text}"
+            why = "length of the text" if self.what == "text" else "pattern of random removal"
+            return f"The {why} alone predicts the label with accuracy {text}"
         return (
             f"{curve.method} is flagged: the positions it removes predict the label by themselves with "
             f"accuracy {text}, so a small fall shows nothing"

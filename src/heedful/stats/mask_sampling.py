@@ -283,7 +283,7 @@ def rows_allowed(left: int | None, rows: int, d: int, method: str) -> int:
     """At most `rows`, and what the budget still allows; too small a budget is for the run to tell."""
     if rows < least_rows(d):
         raise HeedfulError(
-            f"{method} needs at least {least_rows(d):,} model inputs for {d} words",
+            f"{method} needs at least {least_rows(d):,} model inputs for {d} units",
             f"{rows:,} are allowed",
             "Raise samples",
         )

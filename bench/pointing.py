@@ -1,0 +1,131 @@
+"""Does GradCAM on MobileNetV2 point at the thing? All usable stamps on gravel, the mask known.
+
+    one thing    half the width of the picture, at a random place; the class is that of the caption
+    two things   one in each half, of different classes; each class is asked for in turn
+
+    python -m bench.pointing [--stamps N] [--pairs N] [--model zoo:mobilenet]
+
+A hit: the maximum of the map lies in the mask. Beside it: chance by area, a bump in the middle, edges.
+Intervals are 95 %. A thing counts as recognised if its class is among the five that the model puts first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from bench.stamps import Stamp, fetch, paste, usable
+from heedful.core.arrays import Floats
+from heedful.engine.question import run_explainer
+from heedful.engine.session import Session
+from heedful.metrics.pointing import hit, mass, overlap, painted, spread
+from heedful.models.load import load
+from heedful.models.zoo.cache import cache_dir
+from heedful.stats.intervals import share_of_count
+
+METHODS = ("gradcam", "centre", "edges")
+SIDE, SMALL = 112, 100  # of a single thing, and of one of two, in a picture of 224
+SEED = 29
+
+
+def gravel(rng: np.random.Generator, size: int = 224) -> Any:
+    """A square of the photograph."""
+    whole = np.asarray(Image.open(str(files("heedful.labs.data") / "gravel.jpg")).convert("RGB"))
+    side = min(whole.shape[:2])
+    top, left = (int(rng.integers(0, length - side + 1)) for length in whole.shape[:2])
+    return np.asarray(Image.fromarray(whole[top : top + side, left : left + side]).resize((size, size)))
+
+
+def asked(model: Any, x: Any, stamp: Stamp) -> tuple[int, bool]:
+    """The likeliest class of those that the caption may mean, and whether it is among the first five."""
+    scores = model.scores_of(x)
+    best = max(stamp.classes, key=lambda index: scores[index])
+    return best, best in np.argsort(-scores)[:5]
+
+
+def one_thing(model: Any, stamps: list[Stamp]) -> dict[str, Floats]:
+    """method -> (n, 4): hit, mass, overlap, recognised; "area" -> (n, 4) of chance."""
+    rng = np.random.default_rng(SEED)
+    found: dict[str, list[list[float]]] = {name: [] for name in (*METHODS, "area")}
+    for number, stamp in enumerate(stamps):
+        picture, mask = paste(gravel(rng), stamp, SIDE, rng, range(224))
+        x, session = model.encode(picture), Session(model)
+        index, known = asked(model, x, stamp)
+        flat, area = mask.ravel(), float(mask.mean())
+        found["area"].append([area, area, area / (2 - area), known])
+        for name in METHODS:
+            item = run_explainer(name, session, x, model.target(x, index))
+            scores = painted(item)
+            found[name].append([hit(scores, flat), mass(spread(item), flat), overlap(scores, flat), known])
+        if number % 20 == 19:
+            print(f"{number + 1} of {len(stamps)} stamps", file=sys.stderr)
+    return {name: np.array(rows) for name, rows in found.items()}
+
+
+def two_things(model: Any, stamps: list[Stamp], pairs: int) -> dict[str, Floats]:
+    """method -> (2 · pairs, 3): hits of the thing asked for, of the other thing, and both recognised."""
+    rng = np.random.default_rng(SEED + 1)
+    found: dict[str, list[list[float]]] = {name: [] for name in METHODS}
+    for _ in range(pairs):
+        first, second = (stamps[i] for i in rng.permutation(len(stamps))[:2])
+        while set(first.classes) & set(second.classes):
+            second = stamps[int(rng.integers(len(stamps)))]
+        picture, left = paste(gravel(rng), first, SMALL, rng, range(112))
+        picture, right = paste(picture, second, SMALL, rng, range(112, 224))
+        x, session = model.encode(picture), Session(model)
+        answers = [asked(model, x, stamp) for stamp in (first, second)]
+        both = all(known for _, known in answers)
+        for (index, _), own, other in zip(answers, (left, right), (right, left), strict=True):
+            for name in METHODS:
+                scores = painted(run_explainer(name, session, x, model.target(x, index)))
+                found[name].append([hit(scores, own.ravel()), hit(scores, other.ravel()), both])
+    return {name: np.array(rows) for name, rows in found.items()}
+
+
+def share(hits: Floats) -> str:
+    if not len(hits):
+        return "–"
+    _, (low, high) = share_of_count(round(float(hits.sum())), len(hits))
+    return f"{hits.mean():.2f} ({low:.2f} to {high:.2f})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--stamps", type=int, default=0, help="only so many, drawn at random")
+    parser.add_argument("--pairs", type=int, default=100)
+    parser.add_argument("--model", default="zoo:mobilenet")
+    given = parser.parse_args()
+    report(load(given.model), given.stamps, given.pairs, cache_dir() / "carriers")
+
+
+def report(model: Any, most: int, pairs: int, cache: Path) -> None:
+    stamps = usable(fetch(cache), model.labels)
+    if most:
+        picked = np.sort(np.random.default_rng(SEED).permutation(len(stamps))[:most])
+        stamps = [stamps[i] for i in picked]
+    results = one_thing(model, stamps)
+    known = results["area"][:, 3] > 0
+    print(f"\nOne thing on gravel: {len(stamps)} stamps, of which {known.sum()} are recognised.\n")
+    print("| map | hits, all | hits, recognised | mass inside | overlap (IOU) |\n|---|---|---|---|---|")
+    for name, rows in results.items():
+        hits = (share(rows[:, 0]), share(rows[known, 0]))
+        if name == "area":
+            name, hits = "chance by area", (f"{rows[:, 0].mean():.2f}", f"{rows[known, 0].mean():.2f}")
+        print(f"| {name} | {hits[0]} | {hits[1]} | {rows[:, 1].mean():.2f} | {rows[:, 2].mean():.2f} |")
+    if not pairs:
+        return
+    seen = [stamp for stamp, own in zip(stamps, known, strict=True) if own]
+    print(f"\nTwo things, {pairs} pictures of things that are recognised alone, each class asked for.\n")
+    print("| map | maximum in the thing asked for | in the other thing |\n|---|---|---|")
+    for name, rows in two_things(model, seen, pairs).items():
+        print(f"| {name} | {share(rows[:, 0])} | {share(rows[:, 1])} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+"""Two digits in one picture, and one of them is asked for: does a map show that one, or both?
+
+"Why dog?" and "why cat?" of one photograph need two maps. Here two handwritten digits stand side by side, and
+a CNN has recognised both. Each is asked for in turn. The digit that is asked for is the truth.
+
+    mass          share of a map (positive scores) in the half of the picture with that digit; chance 1/2
+    hit           the highest score lies in that half; chance 1/2
+    sensitivity   1 - rank correlation of the two maps, by pixel: 0 if the class does not matter
+
+Edges and random scores are the controls: they know no class.
+
+Selvaraju et al., Grad-CAM, ICCV 2017 (dog and cat); Zhang et al. 2018 (pointing game).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from heedful.core.arrays import Floats
+from heedful.core.charts import Forest, Line
+from heedful.engine.question import run_explainer
+from heedful.engine.session import Session
+from heedful.labs.base.claims import claim_mean
+from heedful.labs.base.registry import LabRun, lab
+from heedful.labs.models.picture_nets import SIDE, digit_cnn, pairs, recognised, single, trained, wrapped
+from heedful.labs.saliency_sanity import by_pixel
+from heedful.metrics.sanity import correlation
+from heedful.models.image_model import ImageModel
+from heedful.stats.intervals import mean_of
+
+METHODS = ("gradcam", "grad-x-input", "guided-backprop", "grad-l1", "occlusion", "edges", "random")
+LONG = ("integrated-gradients", "smoothgrad")
+UNIT = {"occlusion": {"unit": "grid:14"}, "random": {"unit": "grid:14"}}
+
+
+@lab(
+    "gradcam-contrast",
+    title="Two digits in one picture: does a map follow the class?",
+    minutes=3.0,
+    cite="Selvaraju et al. 2017; Zhang et al. 2018",
+)
+def gradcam_contrast(run: LabRun) -> None:
+    count, steps = (24, 200) if run.fast else (120, 800)
+    methods = METHODS if run.fast else (*LONG, *METHODS)
+    rng = np.random.default_rng(run.seed)
+    cnn = trained(digit_cnn(run.seed), single("train", 4000, rng), steps, run.seed, 1e-2)
+    scenes = pairs("test", 20 * count, rng)
+    known = np.flatnonzero(recognised(cnn, scenes))[:count]
+    run.say(
+        "A CNN is trained on single digits. It reads pictures with two digits beside each other. Only "
+        f"pictures are used in which it gives the highest scores to the two digits that are there: "
+        f"{len(known)} pictures. "
+        "Both digits are asked for, one after the other. A map should lie on the digit that is asked for."
+    )
+    model, found = wrapped(cnn, 2 * SIDE), {name: np.empty((len(known), 3)) for name in methods}
+    for row, at in enumerate(known):
+        run.progress(row, len(known), "explaining")
+        for name, numbers in measured(model, scenes.pictures[at], scenes.labels[at], methods).items():
+            found[name][row] = numbers
+    shown(run, found)
+    claims(run, found)
+
+
+def measured(
+    model: ImageModel, picture: np.ndarray, labels: np.ndarray, methods: Sequence[str]
+) -> dict[str, tuple[float, float, float]]:
+    """Mass, hit and sensitivity of each method, mean over the two digits."""
+    x, session = model.encode(picture), Session(model)
+    results = {}
+    for name in methods:
+        both = []
+        for label in labels.tolist():
+            item = run_explainer(name, session, x, model.target(x, label), **UNIT.get(name, {}))
+            both.append(by_pixel(item).reshape(SIDE, 2 * SIDE))
+        mass = np.mean([mass_in_half(scores, half) for half, scores in enumerate(both)])
+        hits = np.mean([hit_in_half(scores, half) for half, scores in enumerate(both)])
+        sensitivity = 1 - correlation(both[0].ravel(), both[1].ravel())
+        results[name] = float(mass), float(hits), sensitivity
+    return results
+
+
+def mass_in_half(scores: Floats, half: int) -> float:
+    """Share of the positive scores; a map without any says nothing, as chance does."""
+    positive = scores.clip(min=0)
+    own = positive[:, half * SIDE : (half + 1) * SIDE].sum()
+    return float(own / positive.sum()) if positive.sum() else 0.5
+
+
+def hit_in_half(scores: Floats, half: int) -> float:
+    """1 if the highest score lies there; where several are equal, the share of these."""
+    top = np.flatnonzero(scores == scores.max()) % (2 * SIDE)
+    return float(np.mean(top // SIDE == half))
+
+
+def shown(run: LabRun, found: dict[str, Floats]) -> None:
+    """Numbers by method, and the mass with its interval."""
+    rows, lines = [], []
+    for name, numbers in found.items():
+        mass, (low, high) = mean_of(numbers[:, 0], (0.0, 1.0))
+        rows.append([name, mass, low, high, numbers[:, 1].mean(), numbers[:, 2].mean()])
+        lines.append(Line(name, mass, low, high))
+    run.table(
+        "The digit that is asked for (chance: 0.5)",
+        ["method", "mass in its half", "low", "high", "hits", "sensitivity to the class"],
+        rows,
+    )
+    run.figure(
+        "mass",
+        Forest(
+            lines,
+            "share of the map in the half with this digit",
+            "Does a map follow the class?",
+            better="high",
+            reference=0.5,
+            reference_name="chance",
+        ),
+        "Share of each map in the half of the picture with the digit that is asked for, mean over pictures "
+        "with 95 % intervals.",
+    )
+
+
+def claims(run: LabRun, found: dict[str, Floats]) -> None:
+    for name in ("gradcam", "occlusion"):
+        claim_mean(
+            run,
+            f"The map of {name} follows the class: more than half of it is on the digit that is asked for.",
+            found[name][:, 0],
+            above=0.5,
+            limits=(0.0, 1.0),
+            against=float(found["edges"][:, 0].mean()),
+            control="share for the edges of the picture",
+        )
+    claim_mean(
+        run,
+        "The highest score of Grad-CAM lies on the digit that is asked for more often than by chance, 0.5.",
+        found["gradcam"][:, 1],
+        above=0.5,
+        limits=(0.0, 1.0),
+        against=float(found["random"][:, 1].mean()),
+        control="share for random scores",
+    )
+    claim_mean(
+        run,
+        "The size of the gradient hardly follows the class: less of it than of Grad-CAM's map is on the "
+        "digit that is asked for (value: difference).",
+        found["gradcam"][:, 0] - found["grad-l1"][:, 0],
+        above=0.0,
+        limits=(-1.0, 1.0),
+        against=float(found["grad-l1"][:, 0].mean()),
+        control="share for the gradient",
+    )
+    claim_mean(
+        run,
+        "Guided backpropagation changes less with the class than Grad-CAM (value: difference of the "
+        "sensitivities).",
+        found["gradcam"][:, 2] - found["guided-backprop"][:, 2],
+        above=0.0,
+        limits=(-2.0, 2.0),
+        against=float(found["guided-backprop"][:, 2].mean()),
+        control="sensitivity of guided backpropagation",
+    )

@@ -1,0 +1,277 @@
+"""ROAD: remove and debias, without retraining. What is removed is filled in from its neighbours, with noise.
+
+    MoRF, share p   the p with the highest scores are gone            f should fall: most relevant first
+    LeRF, share p   the p with the lowest scores are gone             f should stay: least relevant first
+    road-morf       mean over shares of f(x) - f(x without the top p)                          high is good
+    road-lerf       mean over shares of f(x) - f(x without the lowest p)                       low
+    combined        (LeRF values - MoRF values) / 2, mean over shares
+
+Filling in: of a picture by the operator `inpaint` (each place is the weighted mean of its eight neighbours);
+elsewhere in the space of embeddings, each position on the line between its nearest kept neighbours, noise a
+hundredth of the spread of each coordinate. Neighbouring words are not alike, so for text this hides a removal
+less well. Ties are broken at random.
+
+What others do under the same name. The authors' code calls "LeRF at p" the removal of everything but the top
+p: a share of 1 - p is gone (`published_lerf` gives our share). In the same code
+`run_road(imputation="linear")` compares where it should assign, so that the name changes nothing; here there
+is one imputation, and an unknown order is an error.
+pytorch-grad-cam's percentile q removes the top 100 - q %.
+
+The claim of the paper is that rankings of methods by MoRF and by LeRF agree; `order_agreement` measures it
+(Kendall's tau). And smoothing a map, which adds no information, improves it (Song et al. 2023): `road` weighs
+each method beside its own scores smoothed over neighbours, and random scores beside smoothed random scores.
+
+Cost: one model input per share and order; with embeddings a forward and backward each. Needs: values or
+gradients. Rong et al. 2022.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from heedful.core.arrays import Floats
+from heedful.core.defaults import CONTROL
+from heedful.core.errors import HeedfulError
+from heedful.core.evidence import Evidence
+from heedful.core.input import NEVER, Input
+from heedful.core.model import Masks
+from heedful.core.registry import metric
+from heedful.core.result import NotebookRepr
+from heedful.core.target import Target
+from heedful.engine.session import Session
+from heedful.metrics.faithfulness import ranked, tops
+from heedful.metrics.metric_input import MetricInput
+from heedful.modalities.neighbours import SMOOTHED, smoothed
+from heedful.stats.intervals import Interval, bootstrap, percentile_interval
+from heedful.stats.linear_imputation import NOISE, imputed_row
+
+SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+ORDERS = ("morf", "lerf")
+INPAINT = "inpaint"
+MAX_CLASSES = 20  # up to which right answers are counted: every class is a pass of its own
+
+
+@metric("road-morf", kind="re-explain", better="high", cite="Rong et al. 2022")
+def road_morf(subject: MetricInput, rng: np.random.Generator) -> float:
+    """How far the output falls when the top units are filled in from their neighbours.
+
+    Limitations: Smooth maps do better than rough maps without knowing more. Words filled in from their
+    neighbours are no words.
+    """
+    return _fall(subject, "morf", rng)
+
+
+@metric("road-lerf", kind="re-explain", better="low", cite="Rong et al. 2022")
+def road_lerf(subject: MetricInput, rng: np.random.Generator) -> float:
+    """How far the output falls when the units with the lowest scores are filled in from their neighbours.
+
+    Limitations: Smooth maps do better than rough maps without knowing more. Words filled in from their
+    neighbours are no words.
+    """
+    return _fall(subject, "lerf", rng)
+
+
+def _fall(subject: MetricInput, order: str, rng: np.random.Generator) -> float:
+    item = subject.item
+    if len(subject.scores) < 2 or not can_fill(subject.session):
+        return float("nan")
+    keep = kept(subject.scores, order, SHARES, rng)
+    whole = np.ones((1, keep.shape[1]), dtype=bool)
+    values = filled_values(subject.session, item.x, item.target, np.concatenate([whole, keep]), subject.unit)
+    return float(values[0] - values[1:].mean())
+
+
+def can_fill(session: Session) -> bool:
+    """Whether removed units can be filled in from their neighbours."""
+    return INPAINT in session.model.operators or "gradients" in session.model.capabilities
+
+
+def kept(scores: Floats, order: str, shares: Sequence[float], rng: np.random.Generator) -> Masks:
+    """(shares, d): what is left when a share is gone, the highest scores first ("morf") or the lowest."""
+    if order not in ORDERS:
+        raise HeedfulError(f"unknown order {order!r}", fix=f"Use one of: {', '.join(ORDERS)}")
+    counts = [round(share * len(scores)) for share in shares]
+    return ~tops(ranked(scores if order == "morf" else -scores, rng), counts)
+
+
+def published_lerf(share: float) -> float:
+    """The share that is gone in the authors' "LeRF at `share`": everything but the top."""
+    return 1 - share
+
+
+def filled_values(
+    session: Session, x: Input, target: Target, keep: Masks, unit: str = "", seed: int = 0
+) -> Floats:
+    """(n,) target values of x with units gone and filled in, as `keep` (n, d) says."""
+    if INPAINT in session.model.operators:
+        return session.values(x, target, keep, INPAINT, unit)
+    import torch
+
+    session.model.require({"gradients"}, "ROAD")
+    embeds = session.model.lookup(x, target)
+    vectors, units = embeds.double().cpu().numpy(), x.units(unit)
+    own = vectors[units.owner != NEVER]
+    mean, spread = own.mean(0), NOISE * own.std(0)
+    gone = np.concatenate([~keep, np.zeros((len(keep), 1), dtype=bool)], axis=1)[:, units.owner]
+    rng = np.random.default_rng(seed)
+    rows = np.stack([imputed_row(vectors, out, mean, spread, rng) for out in gone])
+    if (written := session.model.written(target)) is not None and len(written):
+        after = session.model.lookup_written(target).double().cpu().numpy()
+        rows = np.concatenate([rows, np.broadcast_to(after, (len(rows), *after.shape))], axis=1)
+    values, _ = session.gradients(x, target, torch.from_numpy(rows).to(embeds))
+    return np.asarray(values.double().cpu().numpy())
+
+
+# --- over a set of inputs ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RoadCurve:
+    """One method: share of right answers, and mean value of the target, at each share removed."""
+
+    method: str
+    accuracy: Mapping[str, tuple[float, ...]]  # by order
+    value: Mapping[str, tuple[float, ...]]
+    combined: float  # (LeRF - MoRF) / 2 of the value, mean over shares and inputs: high is good
+    interval: Interval  # 95 %, of `combined`, over inputs
+
+
+@dataclass(frozen=True)
+class Road(NotebookRepr):
+    """ROAD over a set of inputs, controls included."""
+
+    shares: tuple[float, ...]
+    curves: tuple[RoadCurve, ...]  # best first
+    tau: float  # Kendall's tau of the rankings by MoRF and by LeRF, over the methods
+    n: int
+
+    def __getitem__(self, method: str) -> RoadCurve:
+        return next(curve for curve in self.curves if curve.method == method)
+
+    def __str__(self) -> str:
+        best = self.curves[0]
+        gains = [
+            curve.method
+            for curve in self.curves
+            if not curve.method.endswith(SMOOTHED) and self[curve.method + SMOOTHED].combined > curve.combined
+        ]
+        lines = [f"{best.method} has the best mean of both orders on {self.n} inputs ({best.combined:.3g})."]
+        lines.append(f"The rankings by MoRF and by LeRF agree with τ = {self.tau:.2f} (1: the same ranking).")
+        if gains:
+            lines.append(
+                f"Smoothing improves {', '.join(gains)}, although it adds no information: differences of "
+                "that size are no evidence for a method."
+            )
+        return " ".join(lines)
+
+
+def road(
+    session: Session,
+    inputs: Sequence[Input],
+    scores: Mapping[str, Sequence[Floats]],
+    *,
+    unit: str = "",
+    labels: Sequence[int] | None = None,
+    shares: Sequence[float] = SHARES,
+    seed: int = 0,
+) -> Road:
+    """ROAD curves of several methods over inputs, beside random scores and all of them smoothed.
+
+    Parameters
+    ----------
+    session
+        A model at work.
+    inputs
+        As the model reads them.
+    scores
+        By method, one score per unit for each input.
+    unit
+        What is removed. "" is the default unit of each input.
+    labels
+        The true class of each input. If `None`, an answer is right if it is that of the whole input.
+    shares
+        Shares of the units that are removed.
+    seed
+        Of ties and random scores.
+
+    Returns
+    -------
+    Road
+        Curves with controls, and Kendall's tau between the rankings by both orders.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> model = heedful.load("zoo:sentiment")
+    >>> x = model.encode("The food was great but the waiter was rude")
+    >>> item = heedful.explain(model, x, methods=["occlusion"])["occlusion"]
+    >>> found = road(Session(model), [x], {"occlusion": [item.unit_scores()]}, shares=(0.3, 0.6))
+    >>> sorted(curve.method for curve in found.curves)
+    ['occlusion', 'occlusion, smoothed', 'random', 'random, smoothed']
+    """
+    rng = np.random.default_rng([seed, 1])
+    every = {name: list(each) for name, each in scores.items() if name != CONTROL}
+    every[CONTROL] = [rng.normal(size=len(x.units(unit))) for x in inputs]
+    every |= {
+        name + SMOOTHED: [smoothed(x, own, unit) for x, own in zip(inputs, each, strict=True)]
+        for name, each in every.items()
+    }
+    results = {name: np.zeros((2, len(inputs), len(shares), 2)) for name in every}  # value, right
+    for place, x in enumerate(inputs):
+        predicted = session.model.target(x)
+        truth = predicted.index if labels is None else int(labels[place])
+        for name, each in every.items():
+            for o, order in enumerate(ORDERS):
+                keep = kept(each[place], order, shares, np.random.default_rng([seed, place]))
+                results[name][o, place] = _answers(session, x, truth, keep, unit)
+    curves = [_curve(name, result, seed) for name, result in results.items()]
+    named = [curve for curve in curves if not curve.method.endswith(SMOOTHED)]
+    means = [[float(np.mean(curve.value[order])) for curve in named] for order in ORDERS]
+    tau = ranking_tau([-value for value in means[0]], means[1])
+    ordered = tuple(sorted(curves, key=lambda curve: -curve.combined))
+    return Road(tuple(shares), ordered, tau, len(inputs))
+
+
+def _answers(session: Session, x: Input, truth: int | None, keep: Masks, unit: str) -> Floats:
+    """(shares, 2): the value of the class, and whether no other class has more (nan: too many classes to
+    ask for each)."""
+    labels = range(len(session.model.labels))
+    own = filled_values(session, x, session.model.target(x, truth), keep, unit)
+    if len(labels) > MAX_CLASSES:
+        return np.stack([own, np.full(len(keep), np.nan)], 1)
+    others = [
+        filled_values(session, x, session.model.target(x, label), keep, unit)
+        for label in labels
+        if label != truth
+    ]
+    right = np.all([own >= other for other in others], axis=0) if others else np.ones(len(keep))
+    return np.stack([own, right], 1)
+
+
+def _curve(name: str, result: Floats, seed: int) -> RoadCurve:
+    each = (result[1, ..., 0] - result[0, ..., 0]).mean(1) / 2  # (inputs,)
+    means = bootstrap(lambda counts: counts @ each / counts.sum(-1), len(each), seed)
+    value, accuracy = (
+        {order: tuple(result[o, ..., part].mean(0).tolist()) for o, order in enumerate(ORDERS)}
+        for part in (0, 1)
+    )
+    return RoadCurve(name, accuracy, value, float(each.mean()), percentile_interval(means))
+
+
+def ranking_tau(first: Sequence[float], second: Sequence[float]) -> float:
+    """Kendall's tau-b of two rankings of the same methods; nan with fewer than two."""
+    if len(first) < 2:
+        return float("nan")
+    return float(stats.kendalltau(first, second).statistic)
+
+
+def order_agreement(evidence: Sequence[Evidence]) -> float:
+    """Kendall's tau between the rankings of methods by `road-morf` and by `road-lerf`, in the table of an
+    audit. 1: both orders rank the methods alike."""
+    morf, lerf = ({e.method: e.value for e in evidence if e.metric == f"road-{order}"} for order in ORDERS)
+    both = [method for method in morf if method in lerf]
+    return ranking_tau([morf[m] for m in both], [-lerf[m] for m in both])

@@ -1,0 +1,90 @@
+"""Labs on maps of pictures: their measures by hand, and claims that fail where nothing is there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from heedful.core.lab_report import Claim
+from heedful.labs import gradcam_contrast, saliency_sanity
+from heedful.labs.base.registry import LabRun
+from heedful.labs.models.picture_nets import SIDE, digit_cnn, pairs, recognised, single, wrapped
+
+
+def held(run: LabRun) -> list[bool]:
+    return [part.holds for part in run.parts if isinstance(part, Claim)]
+
+
+def test_pairs_are_two_digits_with_their_masks() -> None:
+    data = pairs("test", 40, np.random.default_rng(0))
+    assert data.pictures.shape == (40, SIDE, 2 * SIDE, 3)
+    assert (data.labels[:, 0] != data.labels[:, 1]).all()
+    assert not data.masks[:, 0, :, SIDE:].any()
+    assert not data.masks[:, 1, :, :SIDE].any()
+    assert (data.masks.any(1) == (data.pictures[..., 0] > 127)).all()
+
+
+def test_recognised_needs_every_digit() -> None:
+    data = pairs("test", 30, np.random.default_rng(0))
+
+    class Knows(torch.nn.Module):
+        def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+            return torch.zeros(len(pixels), 10).scatter_(1, torch.from_numpy(data.labels), 1.0)
+
+    assert recognised(Knows(), data).all()
+    missing = replace(data, labels=(data.labels + np.array([0, 1])) % 10)  # the second digit is another one
+    assert recognised(Knows(), missing).mean() < 0.2
+    half = single("test", 30, np.random.default_rng(0))
+    assert recognised(digit_cnn(0), half).mean() < 0.6  # untrained
+
+
+def test_mass_and_hit_by_hand() -> None:
+    scores = np.zeros((SIDE, 2 * SIDE))
+    assert gradcam_contrast.mass_in_half(scores, 0) == 0.5
+    scores[3, 4], scores[5, SIDE + 1], scores[0, 0] = 3.0, 1.0, -7.0
+    assert gradcam_contrast.mass_in_half(scores, 0) == 0.75
+    assert gradcam_contrast.mass_in_half(scores, 1) == 0.25
+    assert gradcam_contrast.hit_in_half(scores, 0) == 1.0
+    scores[5, SIDE + 1] = 3.0
+    assert gradcam_contrast.hit_in_half(scores, 1) == 0.5
+
+
+def test_edges_do_not_follow_the_class() -> None:
+    data = pairs("test", 1, np.random.default_rng(0))
+    model = wrapped(digit_cnn(0), 2 * SIDE)
+    found = gradcam_contrast.measured(model, data.pictures[0], data.labels[0], ["edges"])["edges"]
+    assert found == pytest.approx((0.5, 0.5, 0.0))
+
+
+def test_maps_at_chance_hold_no_claim() -> None:
+    rng = np.random.default_rng(0)
+    found = {name: np.full((20, 3), 0.5) + rng.normal(0, 0.01, (20, 3)) for name in gradcam_contrast.METHODS}
+    for numbers in found.values():
+        numbers -= numbers.mean(0) - 0.5
+    run = LabRun()
+    gradcam_contrast.claims(run, found)
+    assert held(run) == [False] * 5
+
+
+def test_similarities_of_equal_and_of_other_maps() -> None:
+    rng = np.random.default_rng(0)
+    picture = np.full((SIDE, SIDE, 3), 9, dtype=np.uint8)
+    one, other = rng.random(SIDE * SIDE), rng.random(SIDE * SIDE)
+    assert saliency_sanity.similarities(one, 3 * one, picture) == pytest.approx([1.0] * 4)
+    assert max(map(abs, saliency_sanity.similarities(one, other, picture))) < 0.3
+    assert saliency_sanity.similarities(one, np.ones_like(one), picture) == [0.0] * 4
+
+
+def test_maps_that_all_forget_hold_no_claim() -> None:
+    layers = ["top", "fourth", "third", "second", "first"]
+    left = np.random.default_rng(0).normal(0, 0.02, (5, 5, 4, 6))
+    left -= left.mean(3, keepdims=True)
+    run = LabRun()
+    saliency_sanity.of_cnn(run, saliency_sanity.OF_CNN[:-1], layers, left)
+    assert held(run) == [False] * 6
+    vit = LabRun()
+    saliency_sanity.of_vit(vit, saliency_sanity.OF_VIT, layers, 0.9 + left)
+    assert held(vit) == [False, False]
