@@ -4,6 +4,9 @@
                   100 for tests, drawn with a fixed seed
     *.jpg         four photographs of scikit-image, of 240 pixels per side at most
 
+Four test scenes go into the folders `examples` of zoo:digits-vit and zoo:tiny-clip; their names say what they
+show.
+
 scikit-image says of each of these photographs that there are no restrictions: chelsea and coffee are CC0 by
 their photographers (Stefan van der Walt, Rachel Michetti), gravel is CC0 (CC0Textures), and rocket is in the
 public domain (SpaceX). Run: python zoo/write_pictures.py
@@ -30,6 +33,7 @@ DIGITS = data.Carrier(
 PHOTOGRAPHS = ("chelsea", "coffee", "gravel", "rocket")
 SIDE = 240  # pixels of the longer side
 TEST = 100  # digits per class
+EXAMPLES, SEED = 4, 31
 
 
 def write_digits() -> None:
@@ -56,6 +60,28 @@ def write_photographs() -> None:
         picture.save(TARGET / f"{name}.jpg", quality=85)
 
 
+def write_examples() -> None:
+    from PIL import Image
+
+    from heedful.labs.data.digit_scenes import digit_scenes
+    from heedful.labs.data.shape_scenes import shape_scenes
+
+    drawn = {
+        "digits-vit": {scene.labels[0]: scene for scene in digit_scenes(EXAMPLES, split="test", seed=SEED)},
+        "tiny-clip": {
+            scene.caption: scene
+            for count in (1, 2)
+            for scene in shape_scenes(EXAMPLES // 2, count=count, seed=SEED)
+        },
+    }
+    for model, scenes in drawn.items():
+        folder = TARGET.parents[1] / "zoo" / model / "examples"
+        folder.mkdir(exist_ok=True)
+        for name, scene in scenes.items():
+            Image.fromarray(scene.picture).save(folder / f"{name.replace(' ', '-')}.png", optimize=True)
+
+
 if __name__ == "__main__":
     write_digits()
     write_photographs()
+    write_examples()

@@ -23,7 +23,7 @@ SRC = Path(resolve.__file__).parents[3]
 def test_entries_are_complete_and_pinned() -> None:
     entries = resolve.entries()
     names = [entry.name for entry in entries]
-    embedded = ["one-layer", "sentiment", "lm", "digits-vit"]
+    embedded = ["one-layer", "sentiment", "lm", "digits-vit", "tiny-clip"]
     assert names == [*embedded, "minilm", "prompt-injection", "smollm2", "titler", "mobilenet", "conse"]
     for entry in entries:
         assert entry.description

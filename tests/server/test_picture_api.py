@@ -497,3 +497,21 @@ def test_a_picture_with_a_text(tmp_path: Path) -> None:
     own = model.values(x, model.target(x), keep, "blur", "patch+word")
     assert [found["before"], found["after"]] == pytest.approx(own.tolist(), abs=1e-9)
     assert alone.status_code == 400
+
+
+def test_examples_are_those_of_the_zoo_model(tmp_path: Path) -> None:
+    """Scenes as it was trained on, under names that are true: it reads them right."""
+    config = app.ServerConfig(runs=tmp_path)
+    state = app.load_state(["zoo:digits-vit", "zoo:sentiment"], config)
+    with listening(state, config) as address, httpx.Client(base_url=address, timeout=120) as client:
+        known = {one["name"]: one for one in client.get("/api/here").json()["models"]}
+        examples = known["zoo:digits-vit"]["examples"]
+        answers = [
+            client.post("/api/look", json={"model": "zoo:digits-vit", "picture": one["id"]}).json()
+            for one in examples
+        ]
+    state.close()
+    state.jobs.join()
+    assert known["zoo:sentiment"]["examples"] == []
+    assert [one["label"] for one in examples] == ["2", "3", "5", "9"]
+    assert [answer["prediction"][0]["label"] for answer in answers] == ["2", "3", "5", "9"]

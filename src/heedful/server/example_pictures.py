@@ -1,38 +1,27 @@
-"""Pictures to start with: of a zoo model, some that come with the package and were not used in training."""
+"""Pictures to start with: those in the folder `examples` of a zoo model, which were not used in training."""
 
 from __future__ import annotations
 
-from importlib.resources import as_file, files
-
-import numpy as np
+from importlib.resources import files
 
 from heedful.core.model import Model
-from heedful.modalities.image_files import Picture, read_picture
+from heedful.modalities.image_files import read_picture
+from heedful.models.zoo import resolve
 from heedful.server.picture_store import PictureStore
 from heedful.server.schemas import responses
 
-DIGITS = (3, 5, 8, 0, 7, 4)
-PHOTOGRAPHS = ("chelsea", "coffee", "rocket")
-DATA = files("heedful").joinpath("labs", "data")
-
 
 def examples(name: str, model: Model, store: PictureStore) -> list[responses.ExamplePicture]:
-    """Kept as long as the server runs."""
-    if not name.startswith("zoo:") or "picture" not in model.capabilities:
+    """Named after their files, "a-red-circle.png"; kept as long as the server runs."""
+    known = [f"zoo:{entry.name}" for entry in resolve.entries() if entry.embedded]
+    if name not in known or "picture" not in model.capabilities:
         return []
-    found = digits() if tuple(model.labels) == tuple("0123456789") else photographs()
+    folder = files("heedful").joinpath("zoo", name.removeprefix("zoo:"), "examples")
+    found = sorted((file for file in folder.iterdir() if file.name.endswith(".png")), key=lambda f: f.name)
     return [
-        responses.ExamplePicture(id=store.keep(picture, always=True).number, label=label)
-        for label, picture in found.items()
+        responses.ExamplePicture(
+            id=store.keep(read_picture(file.read_bytes()), always=True).number,
+            label=file.name.removesuffix(".png").replace("-", " "),
+        )
+        for file in found
     ]
-
-
-def digits() -> dict[str, Picture]:
-    """The first of a few digits in the test data."""
-    with as_file(DATA.joinpath("digits.npz")) as path, np.load(path, allow_pickle=False) as kept:
-        images, labels = kept["test_images"], kept["test_labels"]
-    return {str(digit): read_picture(images[int(np.flatnonzero(labels == digit)[0])]) for digit in DIGITS}
-
-
-def photographs() -> dict[str, Picture]:
-    return {name: read_picture(DATA.joinpath(f"{name}.jpg").read_bytes()) for name in PHOTOGRAPHS}

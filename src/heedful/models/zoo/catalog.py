@@ -73,6 +73,13 @@ EMBEDDED = (
         licence="Apache-2.0",
         embedded=True,
     ),
+    Entry(
+        name="tiny-clip",
+        kind="dual-encoder",
+        description="small CLIP: pictures of coloured shapes and digits, and captions, with masks as truth",
+        licence="Apache-2.0",
+        embedded=True,
+    ),
 )
 
 PULLED = (
