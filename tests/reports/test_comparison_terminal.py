@@ -135,7 +135,7 @@ def test_an_audit_says_one_time_left_and_counts_its_own_rows() -> None:
     from heedful.core.progress import Step
 
     said: list[tuple[str, int, int]] = []
-    progress = _progress(lambda step: said.append((step.label, step.done, step.total)))
+    progress = _progress(lambda step: said.append((step.label, step.done, step.total)), "text")
     progress(Step("auditing texts", done=30, total=100, resumed=20))
     assert said == [
         ("auditing texts", 0, 0),
