@@ -22,6 +22,7 @@ def blocks(page: Path) -> list[str]:
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
 def test_code_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").symlink_to(ROOT / "docs")  # the examples that a page opens
     registry.explainers()  # all of ours are there before a page adds its own, which goes with the page
     monkeypatch.setattr(registry, "_explainers", dict(registry._explainers))
     namespace: dict[str, object] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,9 @@ def files(folder: Path, words: list[str]) -> None:
     (folder / "train.csv").write_text(
         "text,label\n" + "".join(f"{text},{label}\n" for text, label in rows), encoding="utf-8"
     )
+    (folder / "photos").mkdir()
+    for name in ("01.png", "02.png", "03.png"):
+        shutil.copy(ROOT / "docs" / "examples" / "pictures" / name, folder / "photos")
     if words[0] == "report":
         assert main(["explain", "not bad", "--method", "occlusion", "--out", words[1], "--quiet"]) == 0
     if words[0] == "steer" and "--sae" in words:
