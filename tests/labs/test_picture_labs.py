@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from heedful.core.lab_report import Claim
-from heedful.labs import gradcam_contrast, saliency_sanity
+from heedful.labs import clip_saliency, gradcam_contrast, saliency_sanity
 from heedful.labs.base.registry import LabRun
+from heedful.labs.data.shape_scenes import shape_scenes
 from heedful.labs.models.picture_nets import SIDE, digit_cnn, pairs, recognised, single, wrapped
 
 
@@ -88,3 +90,40 @@ def test_maps_that_all_forget_hold_no_claim() -> None:
     vit = LabRun()
     saliency_sanity.of_vit(vit, saliency_sanity.OF_VIT, layers, 0.9 + left)
     assert held(vit) == [False, False]
+
+
+def test_share_and_lift_of_a_named_thing_by_hand() -> None:
+    thing, other = np.zeros((4, 5), dtype=bool), np.zeros((4, 5), dtype=bool)
+    thing[0, :2], other[3, :4] = True, True
+    assert clip_saliency.on_thing(np.full((4, 5), -1.0), thing, other) == (0.5, 1.0)
+    assert clip_saliency.on_thing(np.ones((4, 5)), thing, other) == pytest.approx((1 / 3, 1.0))
+    scores = np.zeros((4, 5))
+    scores[0, 0], scores[3, 3], scores[2, 2], scores[1, 1] = 3.0, 1.0, 2.0, -9.0
+    assert clip_saliency.on_thing(scores, thing, other) == pytest.approx((3 / 4, 3 / 6 / 0.1))
+
+
+def test_a_scene_is_chosen_if_both_captions_are_known_and_share_no_word() -> None:
+    scenes = shape_scenes(40, count=2, seed=3)
+    apart = [s for s in scenes if len({word for label in s.labels for word in label.split()}) == 4]
+    assert 0 < len(apart) < 40
+
+    class Knows:
+        def encode(self, picture: Any) -> Any:
+            return next(s for s in scenes if s.picture is picture)
+
+        def predict(self, scene: Any, k: int) -> Any:
+            texts = clip_saliency.named(scene)
+            return [(text, 1.0) for text in (texts[:1] if scene is apart[1] else texts)]
+
+    model: Any = Knows()
+    assert clip_saliency.chosen(model, scenes, 3) == [apart[0], apart[2], apart[3]]
+
+
+def test_a_map_that_ignores_the_caption_holds_no_claim() -> None:
+    rng = np.random.default_rng(0)
+    noise = rng.normal(0, 0.01, (20, 2))
+    noise -= noise.mean(0)
+    found = {name: noise + np.array([0.5, 1.0]) for name in (*clip_saliency.METHODS, clip_saliency.RATHER)}
+    run = LabRun()
+    clip_saliency.claims(run, found, noise[:, [0, 1, 0]])
+    assert held(run) == [False] * 6

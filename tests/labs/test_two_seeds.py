@@ -26,6 +26,7 @@ EXPENSIVE = {
     "alignment",
     "anchors-theory",
     "choose-the-classifier",
+    "clip-saliency",
     "decoding",
     "disagreement",
     "dyck",
@@ -140,4 +141,5 @@ def test_the_labs_of_the_course_are_all_there() -> None:
         "supporting-fact",
         "saliency-sanity",
         "gradcam-contrast",
+        "clip-saliency",
     }
