@@ -38,6 +38,7 @@ from heedful.core.model import Model
 from heedful.core.registry import Metric
 from heedful.core.target import Target
 from heedful.engine.question import run_explainer
+from heedful.engine.session import Session, session_of
 
 TEXT = "the cat sat on the mat the sat on mat"
 DRAWS = 4
@@ -90,8 +91,9 @@ def truth(model: Model, x: Input, target: Target) -> Attribution:
     return replace(attribution, base=base, stderr=np.zeros(len(attribution.scores)))
 
 
-def _operator(model: Model) -> str:
-    return "delete" if "delete" in model.operators else model.operators[0]
+def _operator(model: Model | Session) -> str:
+    offered = session_of(model).model.operators
+    return "delete" if "delete" in offered else offered[0]
 
 
 def _by_rows(bench: Bench, item: Attribution, rng: np.random.Generator) -> float:
