@@ -6,6 +6,8 @@ import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test may reach the network through transformers
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# Some virtual machines announce AMX but do not permit it: torch then dies in bfloat16 (illegal instruction).
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

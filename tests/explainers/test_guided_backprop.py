@@ -90,17 +90,17 @@ def loaded(shared: Any, kind: type[Net], seed: int = 0) -> Any:
     return heedful.load(module, tokenizer=tokenizer, labels=["no", "yes"])
 
 
-def by_hand(module: Net, embeds: torch.Tensor, index: int) -> np.ndarray:
-    """(T,): the backward pass in numpy, layer by layer."""
+def by_hand(module: Net, embeds: torch.Tensor, index: int, top: float = np.inf) -> np.ndarray:
+    """(T,): the backward pass in numpy, layer by layer; `top` is where ReLUs are cut above."""
     e = embeds.detach().numpy()  # (T, d)
     (w1, b1), (w2, b2) = (
         (module.body[i].weight.detach().numpy(), module.body[i].bias.detach().numpy()) for i in (0, 2)
     )
     z1 = e @ w1.T + b1
-    z2 = np.maximum(z1, 0) @ w2.T + b2
+    z2 = np.clip(z1, 0, top) @ w2.T + b2
     dh2 = np.broadcast_to(module.head.weight.detach().numpy()[index] / len(e), z2.shape)
-    dh1 = (dh2 * (z2 > 0) * (dh2 > 0)) @ w2
-    return np.asarray(((dh1 * (z1 > 0) * (dh1 > 0)) @ w1 * e).sum(-1))
+    dh1 = (dh2 * (z2 > 0) * (z2 < top) * (dh2 > 0)) @ w2
+    return np.asarray(((dh1 * (z1 > 0) * (z1 < top) * (dh1 > 0)) @ w1 * e).sum(-1))
 
 
 @pytest.mark.parametrize("way", RELUS)
@@ -124,8 +124,37 @@ def test_a_relu_counts_however_it_is_called(shared: Any, way: str, monkeypatch: 
         assert np.abs(ours.scores - plain).max() > 1e-3  # the rule ends with the method
 
 
+CUT: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "F.relu6": lambda z: functional.relu6(z * 20) / 20,
+    "F.relu6 in place": lambda z: functional.relu6(z * 20, inplace=True) / 20,
+    "module": lambda z: nn.ReLU6()(z * 20) / 20,
+    "module in place": lambda z: nn.ReLU6(True)(z * 20) / 20,
+    "clamp": lambda z: z.clamp(0, 0.3),
+    "clamp_": lambda z: (z + 0).clamp_(min=0, max=0.3),
+    "F.hardtanh": lambda z: functional.hardtanh(z, 0.0, 0.3),
+    "F.hardtanh_": lambda z: functional.hardtanh_(z + 0, min_val=0.0, max_val=0.3),
+}
+
+
+@pytest.mark.parametrize("way", CUT)
+def test_a_relu_that_is_cut_above(shared: Any, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ReLU6 and its kin stop the gradient above, too; scaled so that a good part of the units is cut."""
+    monkeypatch.setattr(Functional, "relu", staticmethod(CUT[way]), raising=False)
+    for seed in (11, 12):
+        written = loaded(shared, Functional, seed)
+        assert "relu" in written.capabilities
+        x = written.encode("the cat sat on the mat")
+        target = written.target(x)
+        embeds = written.lookup(x, target)
+        ours = run_explainer("guided-backprop", written, x, target).scores
+        np.testing.assert_allclose(
+            ours, by_hand(written.module, embeds, target.index, 0.3), rtol=1e-10, atol=1e-14
+        )
+        assert np.abs(ours - by_hand(written.module, embeds, target.index)).max() > 1e-3
+
+
 @pytest.mark.parametrize(
-    "other", [functional.gelu, lambda z: z.clamp(min=-1.0), lambda z: z.clamp(0, 6), torch.tanh]
+    "other", [functional.gelu, lambda z: z.clamp(min=-1.0), functional.hardtanh, torch.tanh]
 )
 def test_what_is_no_relu_is_no_relu(shared: Any, other: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Functional, "relu", staticmethod(other), raising=False)
