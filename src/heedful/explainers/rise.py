@@ -4,8 +4,8 @@
 
 The paper estimates E[f | u kept]. Because E[f] = p E[f | kept] + (1 - p) E[f | removed], the difference above
 is (E[f | u kept] - E[f]) / (1 - p): the same map up to a factor and a constant that are equal for all units,
-so the same order, with less noise. The paper draws 7 x 7 masks and enlarges them smoothly. Here masks are drawn
-over units and are not smoothed, so that a score belongs to a unit, and rows are shared with other methods.
+so the same order, with less noise. The paper draws 7 x 7 masks and enlarges them smoothly. Here masks are
+drawn over units and not smoothed, so that a score belongs to a unit, and rows are shared with other methods.
 Standard errors come from the spread of the outputs.
 
 Cost: one forward per mask. Needs: values. Petsiuk, Das & Saenko 2018.
