@@ -45,6 +45,34 @@ def test_a_killed_worker_changes_no_byte(tmp_path: Path) -> None:
     assert all("raylet" in line or "worker" in line.lower() for line in told), "it tells of the death alone"
 
 
+@pytest.mark.slow  # clusters take a minute to start, work and end
+@needs_ray
+@pytest.mark.parametrize("case", ["harvest", "node"])
+def test_a_lost_worker_or_node_changes_no_byte(tmp_path: Path, case: str) -> None:
+    quiet = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    words = [sys.executable, str(SCRIPT.with_name("ray_losses.py")), str(tmp_path), case]
+    done = subprocess.run(words, capture_output=True, text=True, env=quiet, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["killed"] == 1, "one must really have been killed"
+    assert found["same"], found["differ"]
+    assert found["files"] >= 3
+
+
+@pytest.mark.slow
+@needs_ray
+def test_quiet_means_silent(tmp_path: Path) -> None:
+    texts = tmp_path / "t.csv"
+    texts.write_text("text\ngood and kind\nbad and dull\nnot bad\nslow but good\n")
+    words = [sys.executable, "-m", "heedful", "audit", str(texts), "--model", "zoo:one-layer", "-q"]
+    words += ["--method", "occlusion,grad-l2", "--metric", "aopc", "--engine", "ray", "--workers", "2"]
+    done = subprocess.run(
+        [*words, "--out", str(tmp_path / "run")], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
 def work(model: Any, item: Any) -> Any:
     return item
 
