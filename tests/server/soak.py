@@ -1,4 +1,4 @@
-"""Fifty clients for a minute on zoo:sentiment: no error, and no queue that grows.
+"""Fifty clients for a minute on zoo:sentiment: no error, no queue that grows, no memory that grows.
 
     python tests/server/soak.py [SECONDS] [CLIENTS] [QUESTIONS A SECOND]
 
@@ -9,8 +9,13 @@ text that grows by a word, now and then a word tried, now and then a job that is
 by its stream of events. Where an answer says that the test of the methods is cheap, it is started, as by the
 page. At the end everything must have been answered.
 
-It fails where there is an error, where the queue grows (GROWN), where answers take longer than LATE, or where
-the clients themselves could not keep the rate, in which case nothing was measured.
+Before that, a long question is asked: a job with all methods on a long text. Short questions of the same
+model beside it must not wait for it.
+
+It fails where there is an error, where the queue grows (GROWN), where answers take longer than LATE, where a
+short question waits longer than BESIDE, where the memory of the server after ten minutes is more than MEMORY
+times that after one, or where the clients themselves could not keep the rate, in which case nothing was
+measured.
 """
 
 from __future__ import annotations
@@ -35,12 +40,17 @@ import httpx
 
 SAID = "the food was great and the service is not bad but a little slow for such a small place"
 WORDS = SAID.split(" ")
+EVERY = 0.5  # seconds between looks at the queue and the memory
+MEAN = 20  # looks whose middle is the memory at a time
 RATE = 5.0  # questions a second of all clients together
 JOBS = 0.02  # share of questions that are jobs
 TRIES = 0.2
 LATE = 2.0  # seconds within which 95 of 100 are to be answered: ten times what a shared machine took
 GROWN = 5.0  # questions that may wait more in the last third than in the first, on average
 TARDY = 1.0  # seconds by which the clients may ask later than they should
+BESIDE = 1.0  # seconds that a question may wait while a long one runs
+MEMORY = 1.05  # of the server's memory after a minute
+LONG = " ".join(WORDS * 8)
 
 
 @dataclass
@@ -55,6 +65,8 @@ class Tally:
     events: int = 0
     tardy: float = 0.0
     open: int = 0
+    beside: list[float] = field(default_factory=list)  # seconds of short questions while a long one runs
+    memory: list[float] = field(default_factory=list)  # of the server, in MB, every half second
 
 
 async def one(http: httpx.AsyncClient, draw: random.Random, number: int, tally: Tally) -> None:
@@ -102,18 +114,48 @@ async def job(http: httpx.AsyncClient, ask: dict[str, Any], tally: Tally) -> Non
         tally.errors.append(f"a job ended as {state or 'nothing'}")
 
 
-async def watch(end: float, tally: Tally) -> None:
+async def watch(end: float, tally: Tally, server: int) -> None:
     while time.monotonic() < end:
         tally.waiting.append(tally.open)
-        await asyncio.sleep(0.5)
+        tally.memory.append(resident(server))
+        await asyncio.sleep(EVERY)
 
 
-async def soak(address: str, seconds: float, clients: int, rate: float) -> Tally:
-    tally, began = Tally(), time.monotonic()
+def resident(process: int) -> float:
+    """MB of memory that a process has."""
+    for line in Path(f"/proc/{process}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return float(line.split()[1]) / 1024
+    raise AssertionError("the server has ended")
+
+
+async def long_question(http: httpx.AsyncClient, tally: Tally) -> None:
+    """A job of all methods on a long text, and short questions while it runs."""
+    ask = {"model": "zoo:sentiment", "text": LONG, "owner": "long", "methods": ["all"], "test": True}
+    begun = (await http.post("/api/jobs/explain", json=ask)).json()
+    for number in range(60):
+        began = time.monotonic()
+        answer = await http.post("/api/look", json={"model": "zoo:sentiment", "text": f"not bad {number}"})
+        tally.beside.append(time.monotonic() - began)
+        if answer.status_code != 200:
+            tally.errors.append(f"beside a long question {answer.status_code}: {answer.text[:200]}")
+        state = (await http.get(f"/api/jobs/{begun['id']}")).json()["state"]
+        if state not in ("waiting", "running"):
+            break
+        await asyncio.sleep(0.25)
+    await http.post(f"/api/jobs/{begun['id']}/cancel")
+    while (await http.get(f"/api/jobs/{begun['id']}")).json()["state"] in ("waiting", "running"):
+        await asyncio.sleep(0.1)
+
+
+async def soak(server: Server, seconds: float, clients: int, rate: float) -> Tally:
+    tally = Tally()
     draws = [random.Random(number) for number in range(clients)]
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=clients)
-    async with httpx.AsyncClient(base_url=address, timeout=120, limits=limits) as http:
-        watching = asyncio.create_task(watch(began + seconds, tally))
+    async with httpx.AsyncClient(base_url=server.address, timeout=120, limits=limits) as http:
+        await long_question(http, tally)
+        began = time.monotonic()
+        watching = asyncio.create_task(watch(began + seconds, tally, server.process))
         asked = set()
         for index in range(int(rate * seconds)):
             due = began + index / rate
@@ -130,6 +172,8 @@ def told(tally: Tally, seconds: float) -> dict[str, float]:
     third = max(1, len(tally.waiting) // 3)
     first, last = (statistics.mean(part) for part in (tally.waiting[:third], tally.waiting[-third:]))
     times = sorted(tally.seconds)
+    early = tally.memory[: int(60 / EVERY)][-MEAN:]
+    minute, end = statistics.median(early), statistics.median(tally.memory[-MEAN:])
     return {
         "questions": len(times),
         "a second": len(times) / seconds,
@@ -143,13 +187,21 @@ def told(tally: Tally, seconds: float) -> dict[str, float]:
         "waiting, first third": first,
         "waiting, last third": last,
         "asked late by": tally.tardy,
+        "beside a long question": max(tally.beside),
+        "MB after a minute": minute,
+        "MB at the end": end,
     }
 
 
 def wrong(numbers: dict[str, float]) -> list[str]:
     """What is not as it should be."""
     grown = numbers["waiting, last third"] - numbers["waiting, first third"]
+    more = numbers["MB at the end"] / numbers["MB after a minute"]
     found = {
+        f"a short question waited {numbers['beside a long question']:.2f} s for a long one": (
+            numbers["beside a long question"] > BESIDE
+        ),
+        f"the memory grew by a factor of {more:.3f}": more > MEMORY,
         f"{numbers['errors']:.0f} errors": numbers["errors"] > 0,
         f"the queue grew by {grown:.1f}": grown > GROWN,
         f"95 % within {numbers['95 % within']:.2f} s, not {LATE} s": numbers["95 % within"] > LATE,
@@ -158,9 +210,16 @@ def wrong(numbers: dict[str, float]) -> list[str]:
     return [sentence for sentence, true in found.items() if true]
 
 
+@dataclass(frozen=True)
+class Server:
+    """A server in a process of its own."""
+
+    address: str
+    process: int
+
+
 @contextmanager
-def served() -> Iterator[str]:
-    """The address of a server in a process of its own."""
+def served() -> Iterator[Server]:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "heedful", "serve", "zoo:sentiment", "--port", "0"]
         env = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -169,15 +228,15 @@ def served() -> Iterator[str]:
         ) as server:
             try:
                 assert server.stdout is not None
-                yield server.stdout.readline().strip()
+                yield Server(server.stdout.readline().strip(), server.pid)
             finally:
                 server.send_signal(signal.SIGINT)
                 server.wait(30)
 
 
 def main(seconds: float = 60.0, clients: float = 50, rate: float = RATE) -> int:
-    with served() as address:
-        tally = asyncio.run(soak(address, seconds, int(clients), rate))
+    with served() as server:
+        tally = asyncio.run(soak(server, seconds, int(clients), rate))
     numbers = told(tally, seconds)
     for name, value in numbers.items():
         print(f"{name:24} {value:10.3f}")
