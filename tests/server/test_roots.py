@@ -77,7 +77,10 @@ def test_audits_labs_and_trials_are_drawn(
         assert listed[name]["kind"] == kind
         page = client.get(f"/api/runs/{listed[name]['id']}").json()
         assert "<header>" in page["html"]
-        assert client.get(f"/api/runs/{listed[name]['id']}/report").text.startswith("<!DOCTYPE html>")
+        report = client.get(f"/api/runs/{listed[name]['id']}/report")
+        assert report.text.startswith("<!DOCTYPE html>")
+        # beside the policy of every answer: the folder may be a stranger's
+        assert "sandbox" in report.headers.get_list("content-security-policy")
 
 
 def test_models_are_those_that_were_given(client: httpx.Client) -> None:

@@ -262,11 +262,6 @@ class HarvestWork:
             )
 
     def _add(self, harvested: HarvestedBatch) -> None:
-        if not np.isfinite(harvested.squares):
-            raise HeedfulError(
-                f"the activations at {self.settings.site} are not finite",
-                fix="Check the weights, and the dtype: half precision overflows easily",
-            )
         state = self.scatter.state
         self.scatter.add(harvested.rows)  # first: what it keeps on the way must not count this batch as done
         state.batches += 1
