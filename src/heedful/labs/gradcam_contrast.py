@@ -25,7 +25,7 @@ from heedful.engine.session import Session
 from heedful.labs.base.claims import claim_mean
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.models.picture_nets import SIDE, digit_cnn, pairs, recognised, single, trained, wrapped
-from heedful.labs.saliency_sanity import by_pixel
+from heedful.metrics.pointing import painted
 from heedful.metrics.sanity import correlation
 from heedful.models.image_model import ImageModel
 from heedful.stats.intervals import mean_of
@@ -73,7 +73,7 @@ def measured(
         both = []
         for label in labels.tolist():
             item = run_explainer(name, session, x, model.target(x, label), **UNIT.get(name, {}))
-            both.append(by_pixel(item).reshape(SIDE, 2 * SIDE))
+            both.append(painted(item).reshape(SIDE, 2 * SIDE))
         mass = np.mean([mass_in_half(scores, half) for half, scores in enumerate(both)])
         hits = np.mean([hit_in_half(scores, half) for half, scores in enumerate(both)])
         sensitivity = 1 - correlation(both[0].ravel(), both[1].ravel())

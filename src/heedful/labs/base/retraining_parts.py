@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from heedful.core.charts import Curve, Curves
 from heedful.labs.base.registry import LabRun
 from heedful.retraining.roar_stats import RetrainingCurve, Roar
@@ -44,6 +46,22 @@ def claim_fall(run: LabRun, sentence: str, curve: RetrainingCurve, sign: int = 1
         against=0.0,
         control="difference for random removal",
     )
+
+
+def claim_share(
+    run: LabRun,
+    sentence: str,
+    measured: tuple[float, Interval],
+    *,
+    above: float = -np.inf,
+    below: float = np.inf,
+    against: float,
+    control: str,
+) -> None:
+    """The whole interval of an accuracy lies beyond the bound."""
+    value, span = measured
+    holds = above < span[0] and span[1] < below
+    run.claim(sentence, value=value, interval=span, holds=holds, against=against, control=control)
 
 
 def show_retraining(run: LabRun, name: str, found: Roar, share: float, title: str = "") -> None:

@@ -96,7 +96,7 @@ def digit_cnn(seed: int) -> nn.Module:
 
 
 class DigitMlp(nn.Module):
-    """(B, 3, 28, 28) -> (B, 10): grey values, one hidden layer of ReLUs."""
+    """(B, 3, 28, 28) -> (B, 10): grey values less their mean, one hidden layer of ReLUs."""
 
     def __init__(self, width: int = 64) -> None:
         super().__init__()
@@ -104,7 +104,8 @@ class DigitMlp(nn.Module):
         self.top = nn.Linear(width, len(NAMES))
 
     def forward(self, pixels: Tensor) -> Tensor:
-        out: Tensor = self.top(self.hidden(pixels.mean(1).flatten(1)).relu())
+        grey = pixels.mean(1).flatten(1)
+        out: Tensor = self.top(self.hidden(grey - grey.mean(1, keepdim=True)).relu())
         return out
 
 
