@@ -178,8 +178,8 @@ def by_imputer(
 
 def on_digits(run: LabRun, sizes: tuple[int, int], seeds: int) -> None:
     rng = np.random.default_rng([run.seed, 1])
-    known, train, test = single("train", 2000, rng), single("train", sizes[0], rng), single("test", 1000, rng)
-    test = DigitPictures(*(part[: sizes[1]] for part in (test.pictures, test.labels, test.masks)))
+    known = single("train", 2000, rng)
+    train, test = single("train", sizes[0], rng), single("test", sizes[1], rng)
     model = wrapped(trained(digit_cnn(run.seed), known, 150 if run.fast else 400, run.seed, 1e-2))
     methods = METHODS if run.fast else (*METHODS, *LONG)
     both = explained(run, model, train, methods), explained(run, model, test, methods)
@@ -199,15 +199,15 @@ def explained(
     run: LabRun, model: ImageModel, data: DigitPictures, methods: Sequence[str]
 ) -> ExplainedPictures:
     run.progress(0, 1, f"explaining {len(data.labels)} digits")
-    return explained_pictures(model, data.pictures, methods, unit=UNIT, seed=run.seed, params=PARAMS)
+    return explained_pictures(model, list(data.pictures), methods, unit=UNIT, seed=run.seed, params=PARAMS)
 
 
 def digit_claims(run: LabRun, mean: Roar, linear: Roar, methods: Sequence[str]) -> None:
     run.say(
         f"{linear} Hooker et al. found on photographs that removal by gradients lowers the accuracy no "
         "faster than random removal. On digits that does not hold for gradient x input: digits are white "
-        "ink on black, and scores that are zero where the picture is black remove the ink. Edges do that without "
-        "any model. So scores that do not fall faster than edges are not shown to know more than the "
+        "ink on black, and scores that are zero where the picture is black remove the ink. Edges do that "
+        "without any model. So scores that do not fall faster than edges are not shown to know more than the "
         "picture. Grad-CAM is coarse, and names cells around the ink, too."
     )
     claim_fall(

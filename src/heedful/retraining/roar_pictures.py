@@ -109,10 +109,10 @@ def roar_pictures(
     settings = settings or RoarSettings()
     names = [*dict.fromkeys([*methods, *(name for name in smooth if name != CONTROL)])]
     explaining = {"seed": settings.seed, **explaining}
-    both = [explained_pictures(model, given[0], names, **explaining) for given in (train, test)]
+    of_train, of_test = (explained_pictures(model, given[0], names, **explaining) for given in (train, test))
     retrain = trainer(like(model.module)) if fit is None else fit
     filler = picture_imputer(imputer, model.reader)
-    return roar_explained(*both, (train[1], test[1]), retrain, filler, settings, smooth)
+    return roar_explained(of_train, of_test, (train[1], test[1]), retrain, filler, settings, smooth)
 
 
 def roar_explained(
