@@ -133,7 +133,7 @@ def write(given: str) -> None:
     for figure in report.figures:
         (folder / f"{figure.name}.svg").write_text(standalone(svg(figure.chart)), encoding="utf-8")
     page_of(name).write_text(page(report), encoding="utf-8")
-    print(f"{name}: {report.answer} {report.settings['seconds']:.0f} s, {processor:.0f} s of the processor here")
+    print(f"{name}: {report.answer} {report.settings['seconds']:.0f} s ({processor:.0f} s of the processor)")
 
 
 def page_of(name: str) -> Path:
