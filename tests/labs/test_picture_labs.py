@@ -15,6 +15,7 @@ from heedful.labs.base.registry import LabRun
 from heedful.labs.data import planted_cells
 from heedful.labs.data.shape_scenes import shape_scenes
 from heedful.labs.models.picture_nets import SIDE, digit_cnn, pairs, recognised, single, wrapped
+from heedful.metrics.pointing import mass
 from heedful.retraining.roar_stats import RetrainingCurve, Roar
 
 
@@ -47,10 +48,10 @@ def test_recognised_needs_every_digit() -> None:
 
 def test_mass_and_hit_by_hand() -> None:
     scores = np.zeros((SIDE, 2 * SIDE))
-    assert gradcam_contrast.mass_in_half(scores, 0) == 0.5
+    assert mass(scores, gradcam_contrast.half_mask(0)) == 0.5
     scores[3, 4], scores[5, SIDE + 1], scores[0, 0] = 3.0, 1.0, -7.0
-    assert gradcam_contrast.mass_in_half(scores, 0) == 0.75
-    assert gradcam_contrast.mass_in_half(scores, 1) == 0.25
+    assert mass(scores, gradcam_contrast.half_mask(0)) == 0.75
+    assert mass(scores, gradcam_contrast.half_mask(1)) == 0.25
     assert gradcam_contrast.hit_in_half(scores, 0) == 1.0
     scores[5, SIDE + 1] = 3.0
     assert gradcam_contrast.hit_in_half(scores, 1) == 0.5
