@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -119,7 +120,9 @@ def found(given: str) -> LabReport:
 
 
 def write(given: str) -> None:
+    began = time.process_time()
     report = found(given)
+    processor = time.process_time() - began  # next to nothing for a saved run
     if report.settings["fast"]:
         raise SystemExit(f"{given} is a fast run; pages are of full ones")
     name = report.lab
@@ -130,7 +133,7 @@ def write(given: str) -> None:
     for figure in report.figures:
         (folder / f"{figure.name}.svg").write_text(standalone(svg(figure.chart)), encoding="utf-8")
     page_of(name).write_text(page(report), encoding="utf-8")
-    print(f"{name}: {report.answer} {report.settings['seconds']:.0f} s")
+    print(f"{name}: {report.answer} {report.settings['seconds']:.0f} s ({processor:.0f} s of the processor)")
 
 
 def page_of(name: str) -> Path:

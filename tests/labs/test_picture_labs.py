@@ -10,10 +10,13 @@ import pytest
 import torch
 
 from heedful.core.lab_report import Claim
-from heedful.labs import clip_saliency, gradcam_contrast, saliency_sanity
+from heedful.labs import clip_saliency, gradcam_contrast, image_roar, saliency_sanity
 from heedful.labs.base.registry import LabRun
+from heedful.labs.data import planted_cells
 from heedful.labs.data.shape_scenes import shape_scenes
 from heedful.labs.models.picture_nets import SIDE, digit_cnn, pairs, recognised, single, wrapped
+from heedful.metrics.pointing import mass
+from heedful.retraining.roar_stats import RetrainingCurve, Roar
 
 
 def held(run: LabRun) -> list[bool]:
@@ -45,10 +48,10 @@ def test_recognised_needs_every_digit() -> None:
 
 def test_mass_and_hit_by_hand() -> None:
     scores = np.zeros((SIDE, 2 * SIDE))
-    assert gradcam_contrast.mass_in_half(scores, 0) == 0.5
+    assert mass(scores, gradcam_contrast.half_mask(0)) == 0.5
     scores[3, 4], scores[5, SIDE + 1], scores[0, 0] = 3.0, 1.0, -7.0
-    assert gradcam_contrast.mass_in_half(scores, 0) == 0.75
-    assert gradcam_contrast.mass_in_half(scores, 1) == 0.25
+    assert mass(scores, gradcam_contrast.half_mask(0)) == 0.75
+    assert mass(scores, gradcam_contrast.half_mask(1)) == 0.25
     assert gradcam_contrast.hit_in_half(scores, 0) == 1.0
     scores[5, SIDE + 1] = 3.0
     assert gradcam_contrast.hit_in_half(scores, 1) == 0.5
@@ -127,3 +130,87 @@ def test_a_map_that_ignores_the_caption_holds_no_claim() -> None:
     run = LabRun()
     clip_saliency.claims(run, found, noise[:, [0, 1, 0]])
     assert held(run) == [False] * 6
+
+
+def test_the_planted_cell_has_the_stripes_and_the_chessboard_follows_the_class() -> None:
+    data, labels = planted_cells.planted_pictures(30, np.random.default_rng(0))
+    assert set(labels) == {0, 1}
+    size = SIDE // planted_cells.CELLS
+    rows = zip(data.pictures, labels, data.scores[planted_cells.TRUE], strict=True)
+    for number, (x, label, true) in enumerate(rows):
+        cells = x.pixels[..., 0].reshape(planted_cells.CELLS, size, planted_cells.CELLS, size).swapaxes(1, 2)
+        spread = cells.reshape(-1, size * size).astype(float).std(1)
+        place = int(true.argmax())
+        assert place == spread.argmax()
+        assert place in planted_cells.PLACES
+        cell = cells.reshape(-1, size, size)[place]
+        assert (cell.std(0).max() == 0) == bool(label)  # upright stripes do not change downwards
+        assert data.scores[planted_cells.REVERSED][number].argmin() == place
+        fields = np.argsort(-data.scores[planted_cells.LEAKING][number])[1:24]
+        assert set((fields % 2 == 0).tolist()) == {bool(label)}
+
+
+def test_a_planted_cell_falls_and_a_leak_is_flagged() -> None:
+    run = LabRun(fast=True)
+    image_roar.planted(run, (100, 100), 2)
+    assert held(run) == [True] * 6
+
+
+def test_scores_that_do_not_know_the_planted_cell_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores of another cell, and a chessboard that does not follow the class."""
+    right = planted_cells.planted_pictures
+
+    def wrong(count: int, rng: np.random.Generator) -> Any:
+        data, labels = right(count, rng)
+        true = [np.roll(own, 1) for own in data.scores[planted_cells.TRUE]]
+        scores = {
+            planted_cells.TRUE: true,
+            planted_cells.REVERSED: true,
+            planted_cells.LEAKING: data.scores[planted_cells.TRUE],
+        }
+        return type(data)(data.pictures, data.unit, scores), labels
+
+    monkeypatch.setattr(image_roar, "planted_pictures", wrong)
+    run = LabRun(fast=True)
+    image_roar.planted(run, (100, 100), 2)
+    assert [held(run)[k] for k in (0, 1, 2, 3, 5)] == [False] * 5
+
+
+def flat(leaks: bool, accuracy: float) -> Roar:
+    """Every method as random: the same accuracy, no fall."""
+    names = (*image_roar.METHODS, image_roar.EDGES, "random, smoothed", "random")
+    span = accuracy - 0.05, accuracy + 0.05
+    curves = tuple(
+        RetrainingCurve(name, (accuracy,), (span,), (0.1,), ((0.05, 0.15),), leaks, 0.0, (-0.1, 0.1))
+        for name in names
+    )
+    return Roar(
+        shares=(image_roar.HALF,),
+        curves=curves,
+        whole=0.9,
+        whole_interval=(0.85, 0.95),
+        chance=0.1,
+        imputer="mean colour",
+        seeds=3,
+        n=100,
+        lead=(),
+        behind=(),
+        not_faster=names[:-1],
+        slower=(),
+        what="picture",
+        part="cell",
+    )
+
+
+def test_digits_on_which_all_is_random_hold_no_claim() -> None:
+    for leaks in (False, True):
+        run = LabRun()
+        image_roar.digit_claims(run, flat(leaks, 0.6), flat(leaks, 0.6), image_roar.METHODS)
+        assert held(run) == [False] * 5
+
+
+def test_rankings_by_chance_by_hand() -> None:
+    """Three in all orders: tau is 1, 1/3, 1/3, -1/3, -1/3, -1."""
+    assert image_roar.random_reach(3) == 1.0
+    assert image_roar.random_reach(6) == pytest.approx(11 / 15)  # 5.6 % are beyond 0.6, 1.7 % beyond 0.733
+    assert image_roar.difference((0.5, 0.7), (0.1, 0.2)) == pytest.approx((0.3, 0.6))

@@ -8,6 +8,7 @@ import pytest
 from heedful.core.lab_report import Claim
 from heedful.labs import roar as lab
 from heedful.labs.base.registry import LabRun
+from heedful.labs.base.retraining_parts import share_span
 from heedful.labs.data.reviews import reviews
 
 
@@ -77,10 +78,10 @@ def test_a_leak_that_does_not_leak_fails(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_the_interval_of_an_accuracy_is_that_of_texts_at_least() -> None:
-    low, high = lab.share_span(1.0, (1.0, 1.0), 40)
+    low, high = share_span(1.0, (1.0, 1.0), 40)
     assert low == pytest.approx(0.025 ** (1 / 40))  # all forty right: Clopper and Pearson
     assert high == 1.0
-    assert lab.share_span(0.5, (0.1, 1.2), 40) == (0.1, 1.0)
+    assert share_span(0.5, (0.1, 1.2), 40) == (0.1, 1.0)
 
 
 def test_a_flag_on_an_honest_method_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,7 @@ EXPENSIVE = {
     "gradcam-contrast",
     "head-pruning",
     "histogram",
+    "image-roar",
     "lime-theorem",
     "monosemanticity",
     "not-explanation",
@@ -52,6 +53,7 @@ EXPENSIVE = {
 LONGEST = {
     "errata",
     "histogram",
+    "image-roar",
     "monosemanticity",
     "not-explanation",
     "saliency-sanity",

@@ -101,6 +101,17 @@ def test_linear_imputation_is_near_the_neighbours() -> None:
         picture_imputer("zero", READER)
 
 
+def test_what_is_remembered_is_filled_in_again_for_other_places() -> None:
+    """The same places: only the noise differs. Other places: as a picture that remembers nothing."""
+    values = np.random.default_rng(0).random((8, 8, 3)).astype(np.float32)
+    one, fill = _Colours(values), picture_imputer("linear", READER).fill
+    first, second = np.arange(64) < 9, np.arange(64) > 40
+    for gone in (first, first, second, first):
+        expected = fill(_Colours(values), gone, np.random.default_rng(1))
+        np.testing.assert_array_equal(fill(one, gone, np.random.default_rng(1)), expected)
+    assert (one.values == values).all()
+
+
 def test_scores_are_sizes_by_unit() -> None:
     model = trained()
     pictures, _ = data(3, 9)

@@ -32,7 +32,7 @@ from heedful.labs.base.claims import claim_mean
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.data.scenes import Scene
 from heedful.labs.data.shape_scenes import COLOURS, DIGIT_NAMES, SHAPES, Thing, shape_scenes
-from heedful.labs.saliency_sanity import by_pixel
+from heedful.metrics.pointing import painted
 from heedful.models.load import load
 from heedful.stats.intervals import mean_of
 
@@ -111,7 +111,7 @@ def measured(
 
 def of_picture(item: Attribution, shape: tuple[int, ...]) -> Floats:
     """(H, W); what stands behind the pixels are words."""
-    return by_pixel(item)[: shape[0] * shape[1]].reshape(shape)
+    return painted(item)[: shape[0] * shape[1]].reshape(shape)
 
 
 def on_thing(scores: Floats, thing: Mask, other: Mask) -> tuple[float, float]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from heedful.core.arrays import Floats
 from heedful.core.charts import Forest, Line
@@ -25,7 +26,7 @@ from heedful.engine.session import Session
 from heedful.labs.base.claims import claim_mean
 from heedful.labs.base.registry import LabRun, lab
 from heedful.labs.models.picture_nets import SIDE, digit_cnn, pairs, recognised, single, trained, wrapped
-from heedful.labs.saliency_sanity import by_pixel
+from heedful.metrics.pointing import mass, painted
 from heedful.metrics.sanity import correlation
 from heedful.models.image_model import ImageModel
 from heedful.stats.intervals import mean_of
@@ -73,19 +74,17 @@ def measured(
         both = []
         for label in labels.tolist():
             item = run_explainer(name, session, x, model.target(x, label), **UNIT.get(name, {}))
-            both.append(by_pixel(item).reshape(SIDE, 2 * SIDE))
-        mass = np.mean([mass_in_half(scores, half) for half, scores in enumerate(both)])
+            both.append(painted(item).reshape(SIDE, 2 * SIDE))
+        in_half = np.mean([mass(scores, half_mask(half)) for half, scores in enumerate(both)])
         hits = np.mean([hit_in_half(scores, half) for half, scores in enumerate(both)])
         sensitivity = 1 - correlation(both[0].ravel(), both[1].ravel())
-        results[name] = float(mass), float(hits), sensitivity
+        results[name] = float(in_half), float(hits), sensitivity
     return results
 
 
-def mass_in_half(scores: Floats, half: int) -> float:
-    """Share of the positive scores; a map without any says nothing, as chance does."""
-    positive = scores.clip(min=0)
-    own = positive[:, half * SIDE : (half + 1) * SIDE].sum()
-    return float(own / positive.sum()) if positive.sum() else 0.5
+def half_mask(half: int) -> npt.NDArray[np.bool_]:
+    """(H, W), the left half (0) or the right one."""
+    return np.broadcast_to(np.arange(2 * SIDE) // SIDE == half, (SIDE, 2 * SIDE))
 
 
 def hit_in_half(scores: Floats, half: int) -> float:
@@ -98,9 +97,9 @@ def shown(run: LabRun, found: dict[str, Floats]) -> None:
     """Numbers by method, and the mass with its interval."""
     rows, lines = [], []
     for name, numbers in found.items():
-        mass, (low, high) = mean_of(numbers[:, 0], (0.0, 1.0))
-        rows.append([name, mass, low, high, numbers[:, 1].mean(), numbers[:, 2].mean()])
-        lines.append(Line(name, mass, low, high))
+        share, (low, high) = mean_of(numbers[:, 0], (0.0, 1.0))
+        rows.append([name, share, low, high, numbers[:, 1].mean(), numbers[:, 2].mean()])
+        lines.append(Line(name, share, low, high))
     run.table(
         "The digit that is asked for (chance: 0.5)",
         ["method", "mass in its half", "low", "high", "hits", "sensitivity to the class"],

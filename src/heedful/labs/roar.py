@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heedful.core.arrays import Floats
-from heedful.core.charts import Curve, Curves
 from heedful.engine.question import run_explainer
 from heedful.engine.session import Session
 from heedful.labs.base.registry import LabRun, lab
+from heedful.labs.base.retraining_parts import accuracy_at, claim_fall, pattern_at, show_retraining
 from heedful.labs.data.reviews import Review, reviews
 from heedful.labs.models.tfidf import TfidfModel, fit_tfidf
 from heedful.models.load import load_token_model
@@ -39,14 +39,12 @@ from heedful.retraining.impute import masked
 from heedful.retraining.retrain import Predict
 from heedful.retraining.roar import SHARES, RoarSettings, Scores, TokenSplit
 from heedful.retraining.roar import roar as retrained
-from heedful.retraining.roar_stats import RetrainingCurve, Roar
-from heedful.stats.intervals import Interval, share_of_count
 from heedful.stats.lime_limit import Indices
 
 if TYPE_CHECKING:
     from heedful.models.adapter import TokenModel
 
-HALF = SHARES.index(0.5)  # where holes are judged: a share fixed beforehand, not the one that tells most
+HALF = 0.5  # where holes are judged: a share fixed beforehand, not the one that tells most
 LENGTH, NEUTRAL, MARKERS = 20, 40, 4  # words a text, words that tell nothing, words that tell each label
 HOLE, FILLER = -1, 0  # what stands where a word was removed, and for every other word in the bare pattern
 METHODS, LINEAR = ("grad-x-input", "attention-avg"), "linear weights"
@@ -121,66 +119,47 @@ def synthetic(run: LabRun, count: int, seeds: int) -> None:
     }
     settings = RoarSettings(shares=SHARES, seeds=seeds, seed=run.seed)
     result = retrained(train, test, scores, naive_bayes, masked(HOLE, FILLER), settings)
-    drawn(run, "synthetic", result)
+    show_retraining(run, "synthetic", result, HALF)
     truth, avoids, leaks = (result[name] for name in scores)
-    fall_claim(run, "Removal by the true scores lowers the accuracy faster than random removal", truth, 1)
+    claim_fall(run, "Removal by the true scores lowers the accuracy faster than random removal", truth, 1)
     slower = "Removal by the reversed scores lowers the accuracy more slowly than random removal"
-    fall_claim(run, slower, avoids, -1)
-    span = share_span(truth.accuracy[0], truth.intervals[0], result.n)
+    claim_fall(run, slower, avoids, -1)
+    value, span = accuracy_at(result, truth, SHARES[0])
     run.claim(
         "After removal of the two words that determine the label, the accuracy is below 0.75.",
-        value=truth.accuracy[0],
+        value=value,
         interval=span,
         holds=span[1] < 0.75,
         against=result.whole,
         control="accuracy with nothing removed",
     )
-    span = share_span(leaks.accuracy[HALF], leaks.intervals[HALF], result.n)
+    value, span = accuracy_at(result, leaks, HALF)
     run.claim(
         "If the positions of the removed words reveal the label, they hide the fall of the accuracy: with "
         "half of all words removed, the accuracy is above 0.9.",
-        value=leaks.accuracy[HALF],
+        value=value,
         interval=span,
         holds=span[0] > 0.9,
-        against=truth.accuracy[HALF],
+        against=accuracy_at(result, truth, HALF)[0],
         control="accuracy with true scores whose positions do not reveal the label",
     )
-    span = share_span(leaks.pattern[HALF], leaks.pattern_intervals[HALF], result.n)
+    value, span = pattern_at(result, leaks, HALF)
     others = [curve for curve in result.curves if curve is not leaks]
     run.claim(
         "Only the scores whose removed positions reveal the label are flagged. With half of the words "
         "removed, these positions alone predict the label with an accuracy above 0.9.",
-        value=leaks.pattern[HALF],
+        value=value,
         interval=span,
         holds=leaks.leaks and span[0] > 0.9 and not any(curve.leaks for curve in others),
-        against=truth.pattern[HALF],
+        against=pattern_at(result, truth, HALF)[0],
         control="accuracy from the positions that the true scores remove",
     )
-
-
-def share_span(share: float, interval: Interval, n: int) -> Interval:
-    """The interval over seeds and texts, within 0 and 1, and never narrower than that of n texts, each right
-    or wrong, which is not of width zero when all are right."""
-    low, high = share_of_count(round(share * n), n)[1]
-    return max(0.0, min(low, interval[0])), min(1.0, max(high, interval[1]))
 
 
 def leaking(split: TokenSplit, marks: list[Floats]) -> list[Floats]:
     """Words that tell come first; then the first half of texts of label 1, the second of the others."""
     first = np.arange(LENGTH) < LENGTH // 2
     return [2 * mark + (first == bool(label)) for mark, label in zip(marks, split.labels, strict=True)]
-
-
-def fall_claim(run: LabRun, sentence: str, curve: RetrainingCurve, sign: int) -> None:
-    low, high = curve.fall_interval
-    run.claim(
-        f"{sentence} (value: difference of the accuracies).",
-        value=curve.fall,
-        interval=curve.fall_interval,
-        holds=low > 0 if sign > 0 else high < 0,
-        against=0.0,
-        control="difference for random removal",
-    )
 
 
 def on_reviews(run: LabRun, sizes: tuple[int, int], seeds: int) -> None:
@@ -194,12 +173,12 @@ def on_reviews(run: LabRun, sizes: tuple[int, int], seeds: int) -> None:
     scores: dict[str, Scores] = {name: (first[name], last[name]) for name in first}
     settings = RoarSettings(shares=SHARES, seeds=seeds, seed=run.seed)
     result = retrained(train, test, scores, naive_bayes, masked(HOLE, FILLER), settings)
-    drawn(run, "reviews", result)
+    show_retraining(run, "reviews", result, HALF)
     run.say(
         f"{result} If several words contain the same information, removing some of them changes little. "
         "So a small fall does not prove that the scores are wrong."
     )
-    fall_claim(
+    claim_fall(
         run,
         "On reviews, removal by the weights of a linear model lowers the accuracy faster than random removal",
         result[LINEAR],
@@ -235,40 +214,3 @@ def scored(
         read.append(x)
     tokens, units = tuple(x.ids for x in read), tuple(x.units("word") for x in read)
     return TokenSplit(tokens, tuple(label for _, label in texts), units), results
-
-
-def drawn(run: LabRun, name: str, found: Roar) -> None:
-    """Accuracy as words go, one line per method."""
-    lines = []
-    for curve in found.curves:
-        points = [(0.0, found.whole), *zip(found.shares, curve.accuracy, strict=True)]
-        ends = zip((found.whole, *curve.accuracy), (found.whole_interval, *curve.intervals), strict=True)
-        spans = [share_span(share, span, found.n) for share, span in ends]
-        lines.append(Curve(curve.method, points, [s[0] for s in spans], [s[1] for s in spans]))
-    run.figure(
-        name,
-        Curves(
-            lines,
-            "share of words removed",
-            "accuracy after retraining",
-            f"Remove and retrain: {name}",
-            better="low",
-        ),
-        f"Accuracy after retraining, on {found.n} test texts ({name}). Each point is the mean of "
-        f"{found.seeds} trainings, with 95 % intervals.",
-    )
-    run.table(
-        f"Remove and retrain: {name}",
-        [
-            "scores",
-            "fall of accuracy",
-            "low",
-            "high",
-            "accuracy from positions alone (half removed)",
-            "flagged",
-        ],
-        [
-            [c.method, c.fall, *c.fall_interval, c.pattern[HALF], "yes" if c.leaks else "no"]
-            for c in found.curves
-        ],
-    )

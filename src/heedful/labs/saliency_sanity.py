@@ -19,14 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
-from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
 from heedful.core.arrays import Floats
-from heedful.core.attribution import Attribution
 from heedful.core.charts import Curve, Curves
 from heedful.engine.question import run_explainer
 from heedful.engine.session import Session
@@ -43,14 +41,16 @@ from heedful.labs.models.picture_nets import (
     trained,
     wrapped,
 )
+from heedful.metrics.pointing import painted
 from heedful.metrics.sanity import correlation, layers_of, randomise
+from heedful.metrics.sanity_maps import oriented_gradients, structural_similarity
 from heedful.models.image_model import ImageModel
 from heedful.stats.intervals import SIGNED
 
 OF_CNN = ("guided-backprop", "grad-l1", "grad-x-input", "gradcam", "occlusion", "integrated-gradients")
 OF_VIT = ("attention-rollout", "chefer", "grad-l1", "grad-x-input", "occlusion")
 MEASURES = ("rank", "rank in the ink", "SSIM", "HOG")
-CELL = 7  # pixels, of windows and histograms
+CELL = 7  # pixels, of histograms
 Scores = dict[str, Floats]  # (pixels,) by method
 
 
@@ -89,13 +89,7 @@ def maps(
     x = model.encode(picture)
     target, session = model.target(x, label), Session(model)
     found = {name: run_explainer(name, session, x, target) for name in methods}
-    return target.index, {name: np.abs(by_pixel(item)) for name, item in found.items()}
-
-
-def by_pixel(item: Attribution) -> Floats:
-    """Scores of larger units stand at each of their pixels."""
-    scores: Floats = item.scores[item.x.units(item.over).owner]
-    return scores
+    return target.index, {name: np.abs(painted(item)) for name, item in found.items()}
 
 
 def cascade(
@@ -130,18 +124,13 @@ def cascade(
 
 def similarities(old: Floats, new: Floats, picture: np.ndarray) -> list[float]:
     """MEASURES of two maps of sizes; a map without any difference is similar to none."""
-    from skimage.feature import hog
-    from skimage.metrics import structural_similarity
-
     if not np.ptp(old) or not np.ptp(new):
         return [0.0] * len(MEASURES)
     a, b = ((each / each.max()).reshape(SIDE, -1) for each in (old, new))
-    cells = {"pixels_per_cell": (CELL, CELL), "cells_per_block": (1, 1)}
-    compare: Any = structural_similarity  # without types
-    ssim = compare(a, b, win_size=CELL, data_range=1.0)
     ink = picture.any(2).ravel()
     ranks = correlation(old, new), correlation(old[ink], new[ink])
-    return [*ranks, float(ssim), correlation(hog(a, **cells), hog(b, **cells))]
+    gradients = (oriented_gradients(each, CELL) for each in (a, b))
+    return [*ranks, structural_similarity(a, b), correlation(*gradients)]
 
 
 def drawn(run: LabRun, name: str, layers: list[str], methods: Sequence[str], left: Floats) -> None:

@@ -106,17 +106,27 @@ def map_of(item: Attribution) -> Floats:
 
 def likeness(a: Floats, b: Floats) -> tuple[float, float]:
     """(SSIM, HOG correlation) of two maps (H, W) from 0 to 1."""
-    measure, hog = _scikit_image()
     if not a.any() or not b.any():
         return 0.0, 0.0
+    cell = max(2, min(a.shape) // CELLS)
+    first, second = (oriented_gradients(one, cell) for one in (a, b))
+    alike = float(np.corrcoef(first, second)[0, 1]) if np.ptp(first) and np.ptp(second) else 0.0
+    return structural_similarity(a, b), alike
+
+
+def structural_similarity(a: Floats, b: Floats) -> float:
+    """SSIM of two maps (H, W) from 0 to 1: mean over windows of seven by seven places, or what fits."""
     side = min(a.shape)
     window = min(WINDOW, side - 1 + side % 2)
     if window < 3:
         raise HeedfulError(f"maps of {a.shape[1]} × {a.shape[0]} places are too small for SSIM")
-    cell = max(2, side // CELLS)
-    first, second = (hog(one, pixels_per_cell=(cell, cell), cells_per_block=(1, 1)) for one in (a, b))
-    alike = float(np.corrcoef(first, second)[0, 1]) if np.ptp(first) and np.ptp(second) else 0.0
-    return float(measure(a, b, data_range=1.0, win_size=window)), alike
+    return float(_scikit_image()[0](a, b, data_range=1.0, win_size=window))
+
+
+def oriented_gradients(one: Floats, cell: int) -> Floats:
+    """(cells * 9,) histogram of the directions of the gradient in each cell of cell x cell places, normalised
+    by itself."""
+    return np.asarray(_scikit_image()[1](one, pixels_per_cell=(cell, cell), cells_per_block=(1, 1)))
 
 
 def _scikit_image() -> tuple[Any, Any]:

@@ -99,17 +99,16 @@ def roar(
     shape = (len(names), len(shares), seeds, len(test.labels))
     right, result = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
     whole = np.zeros(shape[2:], dtype=bool)
+    chance = [_drawn(train, test, np.random.default_rng([seed, s])) for s in range(seeds)]
+    nothing = (_none(train), _none(test))
     for s in range(seeds):
-        chance = _drawn(train, test, np.random.default_rng([seed, s]))
-        nothing = (_none(train), _none(test))
         whole[s] = _retrained(train, test, nothing, fit, imputer, (seed, s, 0))
-        for m, name in enumerate(names):
-            given = chance if name == CONTROL else scores[name]
-            for k, share in enumerate(shares):
-                gone = _removed(train, test, given, share, (seed, s, k))
-                right[m, k, s] = _retrained(train, test, gone, fit, imputer, (seed, s, k))
-                if settings.leakage:
-                    result[m, k, s] = _retrained(train, test, gone, fit, imputer, (seed, s, k), bare=True)
+    for m, k, s in np.ndindex(*shape[:3]):  # seeds last: most of them remove the same, which is filled once
+        given = chance[s] if names[m] == CONTROL else scores[names[m]]
+        gone = _removed(train, test, given, shares[k], (seed, s, k))
+        right[m, k, s] = _retrained(train, test, gone, fit, imputer, (seed, s, k))
+        if settings.leakage:
+            result[m, k, s] = _retrained(train, test, gone, fit, imputer, (seed, s, k), bare=True)
     usual = np.bincount(train.labels).argmax() == np.array(test.labels)
     answers = RightAnswers(
         names=tuple(names),

@@ -109,21 +109,28 @@ def roar_pictures(
     settings = settings or RoarSettings()
     names = [*dict.fromkeys([*methods, *(name for name in smooth if name != CONTROL)])]
     explaining = {"seed": settings.seed, **explaining}
-    of_train = explained_pictures(model, train[0], names, **explaining)
-    of_test = explained_pictures(model, test[0], names, **explaining)
-    scores: dict[str, Scores] = {}
-    for name in [*names, EDGES]:
-        scores[name] = of_train.scores[name], of_test.scores[name]
-    for name in smooth:
-        scores[name + SMOOTHED] = (
-            of_train.smoothed(name, settings.seed),
-            of_test.smoothed(name, settings.seed),
-        )
+    of_train, of_test = (explained_pictures(model, given[0], names, **explaining) for given in (train, test))
     retrain = trainer(like(model.module)) if fit is None else fit
     filler = picture_imputer(imputer, model.reader)
-    splits = of_train.split(train[1]), of_test.split(test[1])
-    found = roar(*splits, scores, retrain, filler, settings)
-    return replace(found, what="picture", part=of_train.pictures[0].unit_noun(of_train.unit))
+    return roar_explained(of_train, of_test, (train[1], test[1]), retrain, filler, settings, smooth)
+
+
+def roar_explained(
+    train: ExplainedPictures,
+    test: ExplainedPictures,
+    labels: tuple[Sequence[int], Sequence[int]],
+    fit: Fit,
+    imputer: Imputer,
+    settings: RoarSettings | None = None,
+    smooth: Sequence[str] = (CONTROL,),
+) -> Roar:
+    """Remove and retrain, with scores that are already there: one explanation serves several imputers."""
+    settings = settings or RoarSettings()
+    scores: dict[str, Scores] = {name: (train.scores[name], test.scores[name]) for name in train.scores}
+    for name in smooth:
+        scores[name + SMOOTHED] = train.smoothed(name, settings.seed), test.smoothed(name, settings.seed)
+    found = roar(train.split(labels[0]), test.split(labels[1]), scores, fit, imputer, settings)
+    return replace(found, what="picture", part=train.pictures[0].unit_noun(train.unit))
 
 
 class ExplainedPictures:
@@ -145,17 +152,25 @@ class ExplainedPictures:
     def smoothed(self, name: str, seed: int) -> list[Floats]:
         """The scores of a method, or random scores, smoothed over neighbours."""
         rng = np.random.default_rng([seed, len(self.pictures)])
-        return [
-            smoothed(x, rng.random(len(x.units(self.unit))) if name == CONTROL else own, self.unit)
-            for x, own in zip(self.pictures, self.scores[EDGES if name == CONTROL else name], strict=True)
-        ]
+        drawn = (rng.random(len(x.units(self.unit))) for x in self.pictures)
+        each = drawn if name == CONTROL else self.scores[name]
+        return [smoothed(x, own, self.unit) for x, own in zip(self.pictures, each, strict=True)]
 
 
 class _Colours:
-    """(H, W, 3) colours that count their places."""
+    """(H, W, 3) colours that count their places, and remember how they were filled in last: seeds that remove
+    the same places differ in the noise alone."""
 
     def __init__(self, values: Any) -> None:
         self.values = values
+        self._last: tuple[bytes, Any] = b"", None
+
+    def filled(self, gone: Gone) -> Any:
+        """(H, W, 3) with removed places filled in from those around them, without noise."""
+        if self._last[0] != (key := gone.tobytes()):
+            out = gone.reshape(self.values.shape[:2])
+            self._last = key, imputed(self.values.astype(np.float64), out)
+        return self._last[1]
 
     def __len__(self) -> int:
         return int(self.values.shape[0] * self.values.shape[1])
@@ -204,7 +219,7 @@ def picture_imputer(name: str, reader: ImageReader) -> Imputer:
         if name == "mean":
             return ready(np.where(out[..., None], colours.mean((0, 1)), colours))
         noise = IMPUTED_NOISE * rng.standard_normal(colours.shape) * out[..., None]
-        return ready(np.clip(imputed(colours.astype(np.float64), out) + noise, 0, 1))
+        return ready(np.clip(own.filled(gone) + noise, 0, 1))
 
     def pattern(gone: Gone) -> Any:
         height, width = reader.size or (len(gone), 1)
