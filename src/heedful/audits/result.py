@@ -32,6 +32,7 @@ from heedful.io.run_folder import OpenRun, damaged, refusing_damage
 from heedful.io.sharded_run import alike
 from heedful.metrics.random_orders import Pools, joined
 from heedful.metrics.score import Score
+from heedful.metrics.smoothing import SmoothedControl, smoothed_controls, without_smoothed
 from heedful.metrics.summary import pools_of, summarise
 from heedful.metrics.verdict import MethodFacts, Verdict, judge, judging_operators
 from heedful.modalities.kinds import words_for
@@ -57,6 +58,7 @@ COPIED_FIELDS = (  # fields of an Audit that its document has as they are
     "silent",
     "better",
     "errors",
+    "smoothed",
 )
 
 
@@ -94,6 +96,8 @@ class Audit(StoredResult):
         The first texts whose label the model did not predict, with scores of the recommended method.
     examples
         Of pictures, if there are no mistakes: a few rows, with scores of the recommended method.
+    smoothed
+        For metrics that may reward smooth scores (ROAD): what smoothing alone does, by method.
     errors
         The first errors: row, method and reason.
     failed
@@ -134,6 +138,7 @@ class Audit(StoredResult):
     unknown_labels: Sequence[Mapping[str, Any]] = ()  # the first of these: row, label
     mistakes: tuple[ShownRow, ...] = ()  # the first texts whose label was not predicted
     examples: tuple[ShownRow, ...] = ()  # rows with a preview, where there are no mistakes
+    smoothed: tuple[SmoothedControl, ...] = ()  # of metrics that may reward smooth scores
     errors: Sequence[Mapping[str, Any]] = ()  # the first of them: row, method, reason
     failed: Mapping[str, int] = field(default_factory=dict)  # method -> texts on which it alone failed
     silent: Sequence[str] = ()  # metrics that were asked for and had no value on any text
@@ -292,7 +297,7 @@ def collect(run: AuditRun) -> Audit:
         requested = ", ".join(made["settings"]["metrics"])
         raise HeedfulError(f"no metric had a value on any {words.noun}", f"the metrics were: {requested}")
     cost = {name: counts[name] for name in ("asked", "run", "naive")}
-    table = _table(run, list(pairs), made["settings"])
+    table, smoothed = _table(run, list(pairs), made["settings"])
     better = {metric: registry.better_and_family(metric)[0] for metric, _ in pairs}
     valued = {e.metric for e in table if not math.isnan(e.value)}
     silent = [metric for metric in made["settings"]["metrics"] if metric not in valued]
@@ -311,6 +316,7 @@ def collect(run: AuditRun) -> Audit:
         right=counts["right"],
         unknown=counts["unknown"],
         mistakes=mistakes,
+        smoothed=tuple(smoothed),
         examples=() if mistakes else examples_of(run, verdict.use, labels),
         errors=errors,
         failed=dict(sorted(failed.items())),
@@ -321,13 +327,17 @@ def collect(run: AuditRun) -> Audit:
     )
 
 
-def _table(run: AuditRun, pairs: Sequence[tuple[str, str]], settings: Mapping[str, Any]) -> list[Evidence]:
+def _table(
+    run: AuditRun, pairs: Sequence[tuple[str, str]], settings: Mapping[str, Any]
+) -> tuple[list[Evidence], list[SmoothedControl]]:
     table: list[Evidence] = []
+    smoothed: list[SmoothedControl] = []
     rank = {name: place for place, name in enumerate((*settings["metrics"], *settings["operators"]))}
     for metric, operator in sorted(pairs, key=lambda pair: (rank[pair[0]], rank.get(pair[1], 0))):
         texts = [scores for number in run.numbers() for scores in scores_of(run, number, metric, operator)]
-        table += summarise(texts, seed=settings["seed"])
-    return table
+        table += summarise([without_smoothed(scores) for scores in texts], seed=settings["seed"])
+        smoothed += smoothed_controls(texts, seed=settings["seed"])
+    return table, smoothed
 
 
 def scores_of(run: AuditRun, number: int, metric: str = "", operator: str = "") -> list[list[Score]]:

@@ -132,7 +132,8 @@ def _weigh_text(model: Model, row: DataRow, settings: AuditSettings) -> Tables:
     rest = run.spent
     searched = _searched(run, items[0], settings)
     looked = (run.spent - rest).forwards
-    inputs = ScoreInputs(rationale=marks, mask=mask, searched=searched, given=settings.given)
+    known: dict[str, Any] = {"rationale": marks, "mask": mask, "searched": searched}
+    inputs = ScoreInputs(**known, smoothed=True, given=settings.given)
     scores = _scored(run, groups, settings, seed, inputs)
     spent = run.spent - before
     orders = len(searched.get(settings.operators[0], ()))

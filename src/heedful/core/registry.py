@@ -231,6 +231,7 @@ class Metric(NotebookRepr):
     rationales: bool = False  # it says nothing where nobody marked a reason
     masks: bool = False  # it says nothing where nobody marked the thing that must be found
     chance: Callable[..., float] | None = None  # subject -> the mean value of random scores, if known
+    smooths: bool = False  # it may reward smooth maps: an audit also measures each method's smoothed scores
     scale_free: bool = True  # seven times the scores have the same value
     spoiled_by: str = "noise"  # what it must notice: "noise", "silent" or "stuck" (heedful.checks.metrics)
 
@@ -258,6 +259,7 @@ def metric(
     rationales: bool = False,
     masks: bool = False,
     chance: Callable[..., float] | None = None,
+    smooths: bool = False,
     scale_free: bool = True,
     spoiled_by: str = "noise",
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -275,6 +277,7 @@ def metric(
     rationales     of a metric that needs what people marked as the reason
     masks          of a metric that needs to know where the thing is that must be found
     chance         of a metric whose mean over random scores is known: `subject -> float`
+    smooths        of a metric that may reward smooth maps: an audit also measures smoothed scores
     scale_free, spoiled_by   what heedful.checks.check_metric holds it to.
     """
 
@@ -304,6 +307,7 @@ def metric(
             rationales=rationales,
             masks=masks,
             chance=chance,
+            smooths=smooths,
             scale_free=scale_free,
             spoiled_by=spoiled_by,
         )

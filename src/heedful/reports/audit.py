@@ -29,6 +29,7 @@ from heedful.core.document import (
 )
 from heedful.core.numbers import percent
 from heedful.metrics import sensitivity_warning
+from heedful.metrics.smoothing import smoothing_sentences
 from heedful.metrics.verdict import MethodVerdict
 from heedful.metrics.verdict_sentences import answer, grounds
 from heedful.reports.audit_rows import labels, shown_rows
@@ -37,6 +38,7 @@ from heedful.reports.audit_tables import (
     number_sections,
     ordered,
     skill_sections,
+    smoothing_section,
     spread_section,
     verdict_section,
 )
@@ -58,6 +60,7 @@ def document(audit: Audit) -> Document:
             Bullets(tuple(_sentences(audit))),
             _source(audit),
             _chart(audit),
+            smoothing_section(audit),
             shown_rows(audit),
             Tabs("More", tuple(_tabs(audit))),
         ),
@@ -82,6 +85,7 @@ def _sentences(audit: Audit) -> Iterator[str]:
     _, *rest = answer(audit.verdict)
     yield from rest
     yield from filter(None, ("" if audit.verified else STATED, _little(audit), *_skipped(audit)))
+    yield from smoothing_sentences(audit.smoothed)
     if not audit.mistakes:
         yield from filter(None, (labels(audit),))
 

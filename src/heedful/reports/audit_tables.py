@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from heedful.audits.result import Audit
+from heedful.core.defaults import CONTROL
 from heedful.core.document import Cell, Column, Row, Section, Table, text_table
 from heedful.core.evidence import Evidence
-from heedful.core.numbers import MISSING, at_most, fixed, percent, short, span
+from heedful.core.numbers import MISSING, at_most, fixed, fixed_signed, percent, short, span, with_interval
 from heedful.metrics.verdict import MethodVerdict
 
 BETTER, NOT_PROVEN, CIRCULAR = "●", "○", "↻"
@@ -34,6 +35,11 @@ NUMBERS = (
 SPREAD = (
     "Removing {parts} makes {many} that no model was trained on. Where the skill depends much on how {parts} "
     "are removed, that part of the number is the removal and not the explanation."
+)
+SMOOTHING = (
+    "Each method, and random scores, with the scores averaged over neighbouring {parts}. This adds no "
+    "information about the model. Gain: more than 0 means that smoothing improves the number. Means over "
+    "{many}."
 )
 MIN_SPREAD, MOST_SPREADS = 0.25, 20
 
@@ -81,6 +87,29 @@ def verdict_section(audit: Audit) -> Section | None:
 
 def _columns(heads: Sequence[str]) -> tuple[Column, ...]:
     return tuple(Column(head, words=not place) for place, head in enumerate(heads))
+
+
+# --- smoothed scores -------------------------------------------------------------------------------
+
+SMOOTH_HEADS = ("scores of", "metric", "as they are", "smoothed", "gain (95 %)")
+
+
+def smoothing_section(audit: Audit) -> Section | None:
+    """Each method's own scores smoothed, and random scores smoothed: a control of ROAD."""
+    if not audit.smoothed:
+        return None
+    rows = [
+        (
+            "random scores" if one.method == CONTROL else one.method,
+            one.metric,
+            _number(one.value),
+            _number(one.smoothed),
+            with_interval(one.gain, *one.interval, fixed_signed),
+        )
+        for one in audit.smoothed
+    ]
+    lead = worded(SMOOTHING, audit)
+    return Section("Smoothed scores", (text_table("Smoothed scores", SMOOTH_HEADS, rows),), lead, "smoothed")
 
 
 # --- families and operators ------------------------------------------------------------------------
