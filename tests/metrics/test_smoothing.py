@@ -102,9 +102,8 @@ def test_report_and_terminal_show_it_and_the_other_tables_do_not(audit: heedful.
         assert "Smoothed scores" in plain
         assert "random scores" in plain
         assert "Smoothing alone " in plain
-    quiet = heedful.audit(
-        "zoo:sentiment", TEXTS, methods=["occlusion"], metrics=["comprehensiveness"], draws=3
-    )
+    options = {"methods": ["occlusion"], "metrics": ["comprehensiveness"], "draws": 3}
+    quiet = heedful.audit("zoo:sentiment", TEXTS, **options)
     assert not quiet.smoothed
     assert "moothing alone" not in str(quiet)
 
