@@ -280,4 +280,4 @@ def test_overlapping_regions_say_who_has_the_shared_part(capsys: Any, model: str
     options = ("--method", "occlusion", "--no-evidence", "-q")
     code, out, err = run(capsys, "explain", file, "-m", model, *boxes, *options)
     assert code == 0, err
-    assert "regions 'a' and 'b' overlap: 'a' has the shared part" in " ".join(out.split())
+    assert "Regions 'a' and 'b' overlap: 'a' has the shared part" in " ".join(out.split())

@@ -271,7 +271,7 @@ def overlap_notes(masks: Regions) -> tuple[str, ...]:
         return ()
     pairs = ((a, b) for (a, one), (b, other) in combinations(masks, 2) if (one & other).any())
     first = islice(pairs, MAX_OVERLAPS)
-    return tuple(f"regions {a!r} and {b!r} overlap: {a!r} has the shared part" for a, b in first)
+    return tuple(f"Regions {a!r} and {b!r} overlap: {a!r} has the shared part" for a, b in first)
 
 
 def _mask(name: Any, given: Any, height: int, width: int) -> npt.NDArray[np.bool_]:
