@@ -38,6 +38,11 @@ class SmoothedControl(NotebookRepr):
     n: int
 
     @property
+    def name(self) -> str:
+        """What a sentence calls it."""
+        return "random scores" if self.method == CONTROL else self.method
+
+    @property
     def improved(self) -> bool:
         return bool(self.interval[0] > 0)
 
@@ -83,7 +88,7 @@ def smoothing_sentences(controls: Sequence[SmoothedControl]) -> list[str]:
     sentences = []
     for metric in dict.fromkeys(one.metric for one in controls):
         here = [one for one in controls if one.metric == metric]
-        if names := [one.method for one in here if one.improved]:
+        if names := [one.name for one in here if one.improved]:
             sentences.append(
                 f"Smoothing alone improves {metric} of {listed(names)}, although it adds no information. "
                 "Differences of that size are no evidence for a method."

@@ -135,13 +135,14 @@ def _largest(scores: Sequence[float]) -> float:
 
 def _tile(one: ShownRow, unit: str, wrong: bool) -> Section:
     """The picture in small with its map; a picture that is gone is named by its path."""
-    title = f"Row {one.row}{f' ({one.file})' if one.file else ''}"
+    title = one.file or f"Row {one.row}"
     inside: list[Node] = []
     if one.preview:
         x = read_preview(one.preview)
         gone = next((note for note in x.notes if note.startswith(NOT_SHOWN)), "")
         inside.append(Paragraph(f"{gone[:1].upper()}{gone[1:]}.", "soft") if gone else _map(one, x, unit))
-    return Section(title, tuple(inside), _said(one, wrong), "map", minor=True)
+    said = (f"Row {one.row}: " if one.file else "", *_said(one, wrong))
+    return Section(title, tuple(inside), said, "map", minor=True)
 
 
 def _map(one: ShownRow, x: ImageInput, unit: str) -> PictureMap:

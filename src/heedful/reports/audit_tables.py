@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from heedful.audits.result import Audit
-from heedful.core.defaults import CONTROL
 from heedful.core.document import Cell, Column, Row, Section, Table, text_table
 from heedful.core.evidence import Evidence
-from heedful.core.numbers import MISSING, at_most, fixed, fixed_signed, percent, short, span, with_interval
+from heedful.core.numbers import MISSING, at_most, fixed, fixed_signed, percent, short, span
 from heedful.metrics.verdict import MethodVerdict
 
 BETTER, NOT_PROVEN, CIRCULAR = "●", "○", "↻"
@@ -91,7 +90,7 @@ def _columns(heads: Sequence[str]) -> tuple[Column, ...]:
 
 # --- smoothed scores -------------------------------------------------------------------------------
 
-SMOOTH_HEADS = ("scores of", "metric", "as they are", "smoothed", "gain (95 %)")
+SMOOTH_HEADS = ("scores of", "gain (95 %)", "as they are", "smoothed", "metric")
 
 
 def smoothing_section(audit: Audit) -> Section | None:
@@ -99,17 +98,20 @@ def smoothing_section(audit: Audit) -> Section | None:
     if not audit.smoothed:
         return None
     rows = [
-        (
-            "random scores" if one.method == CONTROL else one.method,
-            one.metric,
-            _number(one.value),
-            _number(one.smoothed),
-            with_interval(one.gain, *one.interval, fixed_signed),
+        Row(
+            (
+                Cell(one.name),
+                Cell(fixed_signed(one.gain), span(*one.interval, fixed_signed)),
+                Cell(_number(one.value)),
+                Cell(_number(one.smoothed)),
+                Cell(one.metric),
+            )
         )
         for one in audit.smoothed
     ]
+    table = Table("Smoothed scores", _columns(SMOOTH_HEADS), tuple(rows))
     lead = worded(SMOOTHING, audit)
-    return Section("Smoothed scores", (text_table("Smoothed scores", SMOOTH_HEADS, rows),), lead, "smoothed")
+    return Section("Smoothed scores", (table,), lead, "smoothed")
 
 
 # --- families and operators ------------------------------------------------------------------------
