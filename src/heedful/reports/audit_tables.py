@@ -101,7 +101,7 @@ def smoothing_section(audit: Audit) -> Section | None:
         Row(
             (
                 Cell(one.name),
-                Cell(fixed_signed(one.gain), span(*one.interval, fixed_signed)),
+                Cell(fixed_signed(one.gain), f"({span(*one.interval, fixed_signed)})"),
                 Cell(_number(one.value)),
                 Cell(_number(one.smoothed)),
                 Cell(one.metric),
