@@ -91,7 +91,9 @@ def take(pages: Mapping[str, str]) -> None:
             tab.wait_for_timeout(400)
             target = IMAGES / f"{name}.png"
             tab.screenshot(path=target, full_page=shot.height is None, animations="disabled")
-            image = Image.open(target).convert("RGB").quantize(128, dither=Image.Dither.NONE)
+            # no colour far off, as in tests/server/pictures.py
+            image = Image.open(target).convert("RGB")
+            image = image.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
             image.save(target, optimize=True, pnginfo=info)
             print(target.relative_to(ROOT))
         browser.close()

@@ -148,14 +148,14 @@ class TerminalRenderer:
     @draw.register
     def _(self, node: doc.Choice) -> Iterator[RenderableType]:
         first = node.options[0]
+        by = f"{node.title.lower()}{' ' if node.title.endswith(' by') else ': '}{first.title}"
         for inside in first.nodes:
             if isinstance(inside, doc.UnitMap):
-                key = self._key(inside, f"{node.title.lower()} {first.title}")
+                key = self._key(inside, by)
                 yield Text.assemble(self._text(inside), (f"  ({visible(key)})", "dim"))
             else:
                 yield from self.draw(inside)
             if isinstance(inside, doc.PictureMap) and inside.parts:
-                by = f"{node.title.lower()} {first.title}"
                 yield Text(f"({visible(picture_key(inside, self.plain, by))})", "dim")
 
     @draw.register
