@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 MAX_PATH = 4096  # characters of a path
-MORE = "More: -v for every word, evidence, cost and notes; --html FILE for a report."
+MORE = "More: -v for all scores, evidence, cost and notes; --html FILE for a report."
 
 
 @dataclass(frozen=True)
