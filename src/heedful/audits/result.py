@@ -227,7 +227,7 @@ class Audit(StoredResult):
         return self.to_dict() | rows | {"made": to_jsonable(self.made)}
 
     def views(self) -> dict[str, bytes]:
-        """A user who keeps only paths of pictures gets no copy of them in the report of the folder."""
+        # who keeps only paths of pictures gets no copy of them in the report of the folder
         whole = dict(self.made.get("settings") or {}).get("keep", "png") == "png"
         bare = (_without_previews(self.mistakes), _without_previews(self.examples))
         shown = self if whole else replace(self, mistakes=bare[0], examples=bare[1])
