@@ -358,6 +358,13 @@ def better_and_family(metric: str) -> tuple[str, str]:
     return entry.better, entry.family
 
 
+def is_smoothed(metric: str) -> bool:
+    """Whether an audit also measures smoothed scores by this metric, likewise."""
+    if metric not in _metrics and (facts := declared_facts("heedful.metrics", "metric").get(metric)):
+        return bool(facts.get("smooths", False))
+    return (_metrics.get(metric) or get_metric(metric)).smooths
+
+
 def is_signed(method: str) -> bool | None:
     """Whether the scores of a method have a sign, likewise; None where there is no such method."""
     if method not in _explainers and (facts := declared_facts("heedful.explainers", "explainer").get(method)):

@@ -67,8 +67,7 @@ def smoothed_controls(texts: Sequence[Sequence[Score]], seed: int = 0) -> list[S
 
 
 def _is_smoothed(score: Score) -> bool:
-    known = registry.metrics().get(score.metric)
-    return known is not None and known.smooths and score.method.endswith(SMOOTHED)
+    return score.method.endswith(SMOOTHED) and registry.is_smoothed(score.metric)
 
 
 def _control(metric: str, method: str, values: Floats, seed: int) -> SmoothedControl:
