@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,7 @@ IMAGES = ROOT / "docs" / "images"
 METHODS = ["occlusion", "chefer", "integrated-gradients", "edges"]
 
 
-@dataclass(frozen=True)
-class Shot:
+class Shot(NamedTuple):
     """One picture of a page."""
 
     page: str  # of PAGES
