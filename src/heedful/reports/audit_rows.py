@@ -112,7 +112,7 @@ def _said(one: ShownRow, wrong: bool = True) -> tuple[str | Span, ...]:
     if wrong:
         but = (", but the label is ", Span(one.label, "strong"))
         return ("predicted ", Span(one.prediction, "strong"), *but)
-    return ("predicted ", Span(one.prediction, "strong"), ", the label" if one.label else "")
+    return ("predicted ", Span(one.prediction, "strong"), ", as labelled" if one.label else "")
 
 
 def _text(one: ShownRow) -> list[Node]:
