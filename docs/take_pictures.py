@@ -1,4 +1,5 @@
-"""Takes the pictures of reports that README.md and docs/report.md show: python docs/take_pictures.py
+"""Takes the pictures of reports that README.md, docs/report.md and docs/images.md show:
+python docs/take_pictures.py
 
 Needs Chromium and playwright (`make test` installs playwright). Each picture keeps the words of its page, so
 tests/test_docs_pictures.py notices when the page says something else. docs/serve.md has its own script,
@@ -9,14 +10,35 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
 
 import heedful
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
-# name -> (width, height, scale); height None: the whole page
-PICTURES = {"demo": (1000, 620, 2), "report": (1100, None, 1)}
+METHODS = ["occlusion", "chefer", "integrated-gradients", "edges"]
+
+
+class Shot(NamedTuple):
+    """One picture of a page."""
+
+    page: str  # of PAGES
+    width: int
+    height: int | None = None  # None: the whole page
+    scale: float = 1
+    scheme: str = "light"
+
+
+PICTURES = {
+    "demo": Shot("text", 1000, 620, 2),
+    "report": Shot("text", 1100),
+    "picture-report": Shot("picture", 1000, 1960),
+    "picture-dark": Shot("picture", 1000, 1000, 1, "dark"),
+}
 
 
 def readme_text() -> str:
@@ -32,6 +54,18 @@ def page() -> str:
     return heedful.explain(heedful.load("zoo:sentiment"), readme_text()).page()
 
 
+def picture_page() -> str:
+    """The report of the first picture of docs/images.md, as HTML."""
+    from PIL import Image
+
+    with Image.open(ROOT / "docs" / "examples" / "pictures" / "01.png") as image:
+        colours = np.asarray(image.convert("RGB"))
+    return heedful.explain(heedful.load("zoo:digits-vit"), colours, METHODS).page()
+
+
+PAGES = {"text": page, "picture": picture_page}
+
+
 def words(html: str) -> str:
     """What the top of a page says, without what differs from run to run: the part before the tabs."""
     body = re.sub(r"<(style|script|svg)\b.*?</\1>", " ", html.split("<body", 1)[-1], flags=re.S)
@@ -39,25 +73,26 @@ def words(html: str) -> str:
     return " ".join(plain.split())
 
 
-def take(html: str) -> None:
+def take(pages: Mapping[str, str]) -> None:
     from PIL import Image
     from PIL.PngImagePlugin import PngInfo
     from playwright.sync_api import sync_playwright
 
-    info = PngInfo()
-    info.add_itxt("words", words(html))
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
-        path = Path(folder) / "page.html"
-        path.write_text(html, encoding="utf-8")
         browser = play.chromium.launch(executable_path=chromium(), args=["--no-sandbox", "--disable-quic"])
-        for name, (width, height, scale) in PICTURES.items():
-            size = {"width": width, "height": height or 900}
-            tab = browser.new_page(viewport=size, device_scale_factor=scale)
+        for name, shot in PICTURES.items():
+            path, info = Path(folder) / f"{shot.page}.html", PngInfo()
+            path.write_text(pages[shot.page], encoding="utf-8")
+            info.add_itxt("words", words(pages[shot.page]))
+            look = {"device_scale_factor": shot.scale, "color_scheme": shot.scheme}
+            tab = browser.new_page(viewport={"width": shot.width, "height": shot.height or 900}, **look)
             tab.goto(path.as_uri())
             tab.wait_for_timeout(400)
             target = IMAGES / f"{name}.png"
-            tab.screenshot(path=target, full_page=height is None, animations="disabled")
-            image = Image.open(target).convert("RGB").quantize(128, dither=Image.Dither.NONE)
+            tab.screenshot(path=target, full_page=shot.height is None, animations="disabled")
+            # no colour far off, as in tests/server/pictures.py
+            image = Image.open(target).convert("RGB")
+            image = image.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
             image.save(target, optimize=True, pnginfo=info)
             print(target.relative_to(ROOT))
         browser.close()
@@ -73,4 +108,4 @@ def chromium() -> str:
 
 
 if __name__ == "__main__":
-    take(page())
+    take({name: made() for name, made in PAGES.items()})

@@ -25,15 +25,24 @@ PICTURES = script()
 
 
 @pytest.fixture(scope="module")
-def today() -> str:
-    return str(PICTURES.words(PICTURES.page()))
+def today() -> dict[str, str]:
+    """What each page says."""
+    return {name: PICTURES.words(made()) for name, made in PICTURES.PAGES.items()}
 
 
 @pytest.mark.parametrize("name", PICTURES.PICTURES)
-def test_a_picture_shows_the_report_of_today(name: str, today: str) -> None:
-    assert len(today) > 300
-    with Image.open(ROOT / "docs" / "images" / f"{name}.png") as image:
-        assert image.text["words"] == today, "run: python docs/take_pictures.py"  # type: ignore[attr-defined]
+def test_a_picture_shows_the_report_of_today(name: str, today: dict[str, str]) -> None:
+    said = today[PICTURES.PICTURES[name].page]
+    assert len(said) > 300
+    file = ROOT / "docs" / "images" / f"{name}.png"
+    assert file.stat().st_size < 200_000
+    with Image.open(file) as image:
+        assert image.text["words"] == said, "run: python docs/take_pictures.py"  # type: ignore[attr-defined]
+
+
+def test_the_docs_of_pictures_show_them() -> None:
+    told = (ROOT / "docs" / "images.md").read_text(encoding="utf-8")
+    assert all(f"images/{name}.png" in told for name in ("picture-report", "picture-dark"))
 
 
 def test_the_readme_shows_it() -> None:

@@ -12,7 +12,7 @@ import pytest
 from bench.verdicts.laws import LAWS, pools
 
 import heedful
-from heedful.audits.mistakes import Mistake
+from heedful.audits.shown_rows import ShownRow
 from heedful.core import registry
 from heedful.core.evidence import Evidence
 from heedful.metrics.verdict import MethodFacts, Verdict, judge
@@ -101,7 +101,7 @@ def test_the_terminal_shows_one_screen_unless_asked() -> None:
 
 def test_mistakes_are_shown_with_their_words() -> None:
     words, scores = ("not ", "good", "."), (-2.0, 1.0, 0.0)
-    one = Mistake(7, "negative", "positive", "method-0", words, scores, cut=(True, False))
+    one = ShownRow(7, "negative", "positive", "method-0", words, scores, cut=(True, False))
     more = tuple(replace(one, row=row) for row in (8, 9, 11))
     found = replace(many(), labelled=50, right=45, mistakes=(one, *more))
     short, html = as_text(found, 80, verbose=False), page(found)

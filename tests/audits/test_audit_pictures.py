@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
+from tests.io.reforged import reforge
 
 import heedful
 from heedful.audits.estimate import estimate_audit
 from heedful.core.errors import HeedfulError
 from heedful.io.datasets import Columns, in_random_order, open_source
 from heedful.io.rationales import marks_of_mask
+from heedful.modalities.image_png import from_png
 from heedful.models.image_reader import ImageReader
 
 SIZE, CELL = 16, 4
@@ -176,6 +180,92 @@ def test_mistakes_name_the_file_and_its_strongest_parts(model: heedful.Model, fo
     assert len(one.words) == 5
     assert one.words[0].startswith("row ")
     assert "Pictures that the model got wrong" in str(audit)
+
+
+def wrong(folder: Path) -> Path:
+    """A picture whose label is not what the model sees."""
+    right = sorted((folder / "pictures" / "right").iterdir())[0]
+    return right.rename(folder / "pictures" / "left" / "wrong.png")
+
+
+def images(page: str) -> list[bytes]:
+    return [base64.b64decode(found) for found in re.findall(r"data:image/png;base64,([^\"]+)", page)]
+
+
+def test_the_report_shows_mistakes_with_the_map_of_the_recommended_method(
+    model: heedful.Model, folder: Path
+) -> None:
+    file = wrong(folder)
+    audit = heedful.audit(model, folder / "pictures", out=folder / "run", unit="grid:4", **QUICK)
+    page = audit.page()
+    (shown,) = images(page)
+    np.testing.assert_array_equal(from_png(shown, 96), np.asarray(Image.open(file)))
+    part = page[page.index("Pictures that the model got wrong") :]
+    assert part.index('class="heat"') < part.index("Skill")
+    row, column = (place // CELL for place in np.argwhere(np.asarray(Image.open(file))[..., 0] == 255)[0])
+    (one,) = audit.mistakes
+    assert int(np.argmax(one.unit_scores)) == 4 * row + column, "the bright cell has the highest score"
+    assert "<script" not in part[: part.index("Skill")]
+    assert heedful.Audit.load(folder / "run").page() == page
+    assert "preview" not in json.dumps(audit.to_dict()["mistakes"]).replace('"preview": ""', "")
+
+
+def test_without_mistakes_a_few_examples_are_shown(model: heedful.Model, folder: Path) -> None:
+    audit = heedful.audit(model, folder / "pictures", out=folder / "run", **QUICK)
+    assert not audit.mistakes
+    assert [one.row for one in audit.examples] == sorted(one.row for one in audit.examples)
+    assert len(audit.examples) == len(images(audit.page())) == 4
+    assert "The first 4 pictures of the audit. The cells are shaded by occlusion." in audit.page()
+    assert "Examples" not in str(audit), "a terminal has none"
+    few = heedful.audit(model, folder / "pictures", limit=3, **QUICK)
+    assert "No method is recommended, so the pictures are not shaded." in few.page()
+    assert 'class="heat"' not in few.page()
+
+
+def test_only_the_path_is_kept_if_the_user_says_so(model: heedful.Model, folder: Path) -> None:
+    file, run = wrong(folder), folder / "run"
+    heedful.audit(model, folder / "pictures", out=run, keep="path", **QUICK)
+    assert images((run / "report.html").read_text()) == [], "the folder has no copy"
+    for each in run.rglob("*.*"):
+        assert b"\x89PNG" not in each.read_bytes()
+        assert b"iVBOR" not in each.read_bytes()
+    assert len(images(heedful.Audit.load(run).page())) == 1, "the file is the same"
+    Image.fromarray(scene(99)[0]).save(file)
+    changed = heedful.Audit.load(run).page()
+    assert images(changed) == []
+    assert f"The picture is not shown: {file} has changed" in changed
+    file.unlink()
+    assert f"The picture is not shown: there is no file {file}" in heedful.Audit.load(run).page()
+    with pytest.raises(HeedfulError, match="keep cannot be 'jpg'"):
+        heedful.audit(model, folder / "pictures", keep="jpg", **QUICK)
+
+
+def test_a_run_keeps_few_previews(model: heedful.Model) -> None:
+    """Of 60 large pictures, all of them wrong, in shards of 30: at most 5 per shard, and 4 of the first."""
+    other = {"left": "right", "right": "left"}
+    scenes = [scene(seed) for seed in range(60)]
+    rows = [
+        {"picture": picture.repeat(40, 0).repeat(40, 1), "label": other[is_]} for picture, _, is_ in scenes
+    ]
+    audit = heedful.audit(model, rows, shard=30, unit="grid:4", **QUICK)
+    assert len(audit.mistakes) == len(images(audit.page())) == 5
+    assert len(audit.page()) < 1_000_000
+
+
+def test_a_forged_preview_is_refused(model: heedful.Model, folder: Path) -> None:
+    wrong(folder)
+    audit = heedful.audit(model, folder / "pictures", **QUICK)
+    audit.save(folder / "saved")
+    preview = json.loads(audit.mistakes[0].preview)
+
+    def forge(data: Any, change: dict[str, Any]) -> Any:
+        data["mistakes"][0]["preview"] = json.dumps(preview | change)
+        return data
+
+    for change in ({"png": "PHN2Zz4="}, {"height": 10**6}, {"modality": "<script>"}):
+        reforge(folder / "saved", partial(forge, change=change))
+        with pytest.raises(HeedfulError, match="damaged"):
+            heedful.Audit.load(folder / "saved")
 
 
 def test_what_cannot_be_audited_is_refused_in_one_line(model: heedful.Model, folder: Path) -> None:

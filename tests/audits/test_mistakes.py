@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import heedful
-from heedful.audits.mistakes import MAX_MISTAKES, MAX_WORDS, Mistake
+from heedful.audits.row_previews import MAX_MISTAKES
+from heedful.audits.shown_rows import MAX_WORDS, ShownRow
 
 GOOD = ("a", "the", "so", "this", "my", "our", "her", "his", "old", "new", "hot", "raw")
 
@@ -62,7 +63,7 @@ def test_without_a_recommendation_nothing_is_shaded() -> None:
     found = run(["no", "yes"], ["a good day", "the good food"])
     assert not found.verdict.use
     (one,) = found.mistakes
-    assert one == Mistake(0, "no", "yes", "", ("a ", "good ", "day"), (0.0, 0.0, 0.0), signed=False)
+    assert one == ShownRow(0, "no", "yes", "", ("a ", "good ", "day"), (0.0, 0.0, 0.0), signed=False)
     assert "a good day" in str(found)
 
 
@@ -72,8 +73,8 @@ def test_a_damaged_mistake_is_refused(leaf: str) -> None:
 
     from heedful.io.json_codec import from_jsonable, to_jsonable
 
-    data = to_jsonable(asdict(Mistake(0, "no", "yes", "", ("a",), (0.0,))))
+    data = to_jsonable(asdict(ShownRow(0, "no", "yes", "", ("a",), (0.0,))))
     with pytest.raises(ValueError, match="must stand"):
-        from_jsonable(Mistake, {**data, leaf: {"x": 1}})
+        from_jsonable(ShownRow, {**data, leaf: {"x": 1}})
     with pytest.raises(ValueError, match="do not go together"):
-        from_jsonable(Mistake, {**data, "words": ["a", "b"]})
+        from_jsonable(ShownRow, {**data, "words": ["a", "b"]})

@@ -168,3 +168,116 @@ def test_help_imports_neither_torch_nor_pillow() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "seven.png" in done.stdout
     assert done.stderr.strip() in ("[]", "['numpy']")
+
+
+# --- regions -----------------------------------------------------------------------------------------------
+
+
+def regions_of(capsys: Any, model: str, photos: Path, *options: str) -> list[dict[str, Any]]:
+    file = str(photos / "dark" / "0.png")
+    fixed = ("-m", model, "--method", "occlusion", "--no-evidence", "--json", "-q")
+    code, out, err = run(capsys, "explain", file, *fixed, *options)
+    assert code == 0, err
+    found: list[dict[str, Any]] = json.loads(out)["attributions"][0]["words"]
+    return found
+
+
+@pytest.fixture
+def marked(photos: Path) -> Path:
+    """mask.png and regions.json: the left half, as a mask and as a box."""
+    with Image.open(photos / "dark" / "0.png") as image:
+        width, height = image.size
+    mask = np.zeros((height, width), np.uint8)
+    mask[:, : width // 2] = 255
+    Image.fromarray(mask).save(photos / "mask.png")
+    (photos / "regions.json").write_text(json.dumps({"half": "mask.png"}))
+    (photos / "size").write_text(f"{width} {height}")
+    return photos
+
+
+def test_a_box_and_its_mask_are_the_same_region(capsys: Any, model: str, marked: Path) -> None:
+    width, height = map(int, (marked / "size").read_text().split())
+    typed = regions_of(capsys, model, marked, "--region", f"half=0,0,{width // 2},{height}")
+    from_file = regions_of(capsys, model, marked, "--regions", str(marked / "regions.json"))
+    assert [one["text"] for one in typed] == ["half", "rest"]
+    assert typed == from_file
+    assert typed[0]["score"] != typed[1]["score"]
+    right = f"right={width - 4},0,{width},4"
+    both = regions_of(capsys, model, marked, "--regions", str(marked / "regions.json"), "--region", right)
+    assert [one["text"] for one in both] == ["half", "right", "rest"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--region", "a=0,0,99,99"), "does not fit the picture"),
+        (("--region", "a=4,4,4,8"), "does not fit the picture"),
+        (("--region", "a=-1,0,4,4"), "does not fit the picture"),
+        (("--region", "a=nan,0,4,4"), "the region 'a' cannot be read"),
+        (("--region", "a=0,0,4"), "the region 'a' cannot be read"),
+        (("--region", "0,0,4,4"), "cannot read --region"),
+        (("--region", "=0,0,4,4"), "a region cannot be called ''"),
+        (("--region", "rest=0,0,4,4"), "a region cannot be called 'rest'"),
+        (("--region", "a=0,0,4,4", "--region", "a=4,4,8,8"), "the region 'a' is given twice"),
+        (("--region", "a=0,0,8,8", "--region", "b=0,0,4,4"), "the region 'b' has no place of its own"),
+        (("--region", "a=0,0,8,8", "--unit", "grid:4"), "--unit grid:4 does not score the regions"),
+        (("--unit", "region"), "no regions were given"),
+        (("--regions", "FILE"), "regions are too many"),
+        (("--regions", "no.json"), "no.json"),
+    ],
+)
+def test_bad_regions_are_one_line_and_exit_code_2(
+    capsys: Any, model: str, photos: Path, options: tuple[str, ...], said: str
+) -> None:
+    many = {f"r{n}": [n % 16, n // 16, n % 16 + 1, n // 16 + 1] for n in range(300)}
+    (photos / "many.json").write_text(json.dumps(many))
+    options = tuple(str(photos / "many.json") if each == "FILE" else each for each in options)
+    code, out, err = run(capsys, "explain", str(photos / "dark" / "0.png"), "-m", model, *options, "-q")
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert said in err
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("[1, 2]", "has no regions by name"),
+        ("{}", "has no regions"),
+        ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        ('{"a": [NaN, 0, 4, 4]}', "the region 'a' cannot be read"),
+        ('{"a": {"b": 1}}', "the region 'a' cannot be read"),
+        ('{"a": null}', "the region 'a' cannot be read"),
+        ('{"a": [0, 0, 4, 4], "a": [4, 4, 8, 8]}', "is given twice"),
+        ('{"a": "small.png"}', "the mask has 3 × 3 pixels"),
+        ('{"a": "none.png"}', "none.png"),
+        ('{"a": "black.png"}', "the region 'a' is empty"),
+    ],
+)
+def test_bad_files_of_regions_are_one_line_and_exit_code_2(
+    capsys: Any, model: str, photos: Path, content: str, said: str
+) -> None:
+    with Image.open(photos / "dark" / "0.png") as image:
+        Image.new("L", image.size).save(photos / "black.png")
+    Image.new("L", (3, 3), 255).save(photos / "small.png")
+    (photos / "r.json").write_text(content)
+    file = str(photos / "dark" / "0.png")
+    code, out, err = run(capsys, "explain", file, "-m", model, "--regions", str(photos / "r.json"), "-q")
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert said in err
+
+
+def test_regions_are_for_pictures(capsys: Any) -> None:
+    code, _, err = run(capsys, "explain", "a good day", "--region", "a=0,0,1,1", "-q")
+    assert code == 2
+    assert "regions are parts of a picture" in err
+
+
+def test_overlapping_regions_say_who_has_the_shared_part(capsys: Any, model: str, photos: Path) -> None:
+    file = str(photos / "dark" / "0.png")
+    boxes = ("--region", "a=0,0,8,8", "--region", "b=4,4,12,12")
+    options = ("--method", "occlusion", "--no-evidence", "-q")
+    code, out, err = run(capsys, "explain", file, "-m", model, *boxes, *options)
+    assert code == 0, err
+    assert "Regions 'a' and 'b' overlap: 'a' has the shared part" in " ".join(out.split())

@@ -56,8 +56,8 @@ def explanation() -> Any:
 
 
 def audit() -> Any:
-    from heedful.audits.mistakes import Mistake
     from heedful.audits.result import Audit
+    from heedful.audits.shown_rows import ShownRow
     from heedful.metrics.random_orders import MetricCell
     from heedful.metrics.verdict import MethodVerdict, Verdict
 
@@ -85,7 +85,7 @@ def audit() -> Any:
         right=15,
         unknown=1,
         unknown_labels=[{"row": 1, "name": EVIL, "there": EVIL}],
-        mistakes=(Mistake(3, EVIL, EVIL, EVIL, (EVIL, "b"), (0.5, -1.0)),),
+        mistakes=(ShownRow(3, EVIL, EVIL, EVIL, (EVIL, "b"), (0.5, -1.0)),),
         errors=errors,
         failed={EVIL: 1},
         silent=(EVIL,),

@@ -134,7 +134,7 @@ def test_a_map_no_better_than_edges_is_named_as_such() -> None:
         for name in ("occlusion", "gradcam", "lime")
     }
     sentence = first_screen.no_better(found)
-    assert "gradcam (than edges)" in sentence
+    assert "than edges: gradcam" in sentence
     assert "lime" not in sentence
     assert standing_text(found, "gradcam") == "beat 99 of 99 random orders; no better than edges"
     assert standing_text(found, "occlusion") == "beat 99 of 99 random orders"

@@ -1,7 +1,8 @@
 """The pictures of docs/serve.md, taken from a running server: python tests/server/pictures.py ADDRESS
 [FOLDER]
 
-`heedful serve --port 8765` first. The test of the same name takes them again and compares.
+`heedful serve zoo:sentiment zoo:lm zoo:digits-vit --port 8765` first. The test of the
+same name takes them again and compares.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from tests.server.chromium import Visit, visits
 
 TEXT = "the selection on the menu is great and so is the food, the service is not bad"
 PROMPT = "My fellow citizens, we must"
+PICTURE_MODEL, PICTURE = "zoo:digits-vit", Path(__file__).parents[2] / "docs/examples/pictures/01.png"
+DIGIT_CELLS = (27, 28, 35, 36, 37, 43, 44, 45)  # of 8 × 8: where the loop of the digit is
 WIDE = {"width": 1100, "height": 860}
 NARROW = {"width": 390, "height": 844}
 Open = Callable[..., Visit]
@@ -31,6 +34,7 @@ def taken(visit: Open, folder: Path, lm: str = "zoo:lm", feature: int | None = N
         ("narrow", narrow),
         ("try", trying),
         ("attention", attention),
+        ("picture", brushed),
     ):
         yield kept(picture(visit), folder / f"serve-{name}.png")
     yield kept(generating(visit, lm), folder / "serve-generate.png")
@@ -98,6 +102,21 @@ def trying(visit: Open) -> Visit:
     page.tab.locator("#try input.new").fill("terrible")
     page.tab.locator("#try .tools button", has_text="Replace").click()
     page.see("#try .version .said", "terrible")
+    turned(page, "Try it")
+    return page
+
+
+def brushed(visit: Open) -> Visit:
+    """A picture that was sent, with the cells of the digit marked."""
+    size = {"width": 1100, "height": 1180}
+    page = visit(f"#model={quote(PICTURE_MODEL)}&methods=occlusion,chefer,edges", viewport=size)
+    page.tab.set_input_files("#picture-input", str(PICTURE))
+    page.see("#verdict .sentences", "andom")
+    turned(page, "Try it")
+    page.see("#try .cells")
+    for cell in DIGIT_CELLS:
+        page.tab.locator(f'#try .cells [data-cell="{cell}"]').click()
+    page.see("#try .compared")
     turned(page, "Try it")
     return page
 

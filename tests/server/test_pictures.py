@@ -19,13 +19,13 @@ from heedful.models.zoo import resolve
 from heedful.server import app
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-NAMES = ("methods", "dark", "narrow", "try", "attention", "generate", "features")
+NAMES = ("methods", "dark", "narrow", "try", "attention", "picture", "generate", "features")
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     config = app.ServerConfig(runs=tmp_path_factory.mktemp("runs"))
-    server_state = app.load_state(["zoo:sentiment", "zoo:lm"], config)
+    server_state = app.load_state(["zoo:sentiment", "zoo:lm", "zoo:digits-vit"], config)
     with listening(server_state, config) as found:
         yield found
     server_state.close()

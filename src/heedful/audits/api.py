@@ -54,6 +54,7 @@ def audit(
     shard: int = SHARD_TEXTS,
     address: str | None = None,
     workers: int | None = None,
+    keep: str = "png",
     command: str | None = None,
     progress: Report | None = None,
 ) -> Audit:
@@ -120,6 +121,9 @@ def audit(
     workers
         Number of processes that share the texts. Default: one process per core with engine "ray", otherwise
         one process.
+    keep
+        What the run stores of the few pictures that its report shows: a small copy ("png"), or only the path
+        of the file and its checksum ("path").
     command
         The command line that is stored and shown with the result. It does not change the result.
     progress
@@ -153,7 +157,12 @@ def audit(
     if external is not None and operators is None:
         operators = external.judges(loaded)
     common = {"unit": unit, "seed": seed, "draws": draws, "long": long, "until_decided": until_decided}
-    more = {"shard": shard, "params": params or {}, "given": external.methods if external else ()}
+    more = {
+        "shard": shard,
+        "keep": keep,
+        "params": params or {},
+        "given": external.methods if external else (),
+    }
     settings = resolve_settings(loaded, methods, metrics, operators, full=full, **common, **more)
     _check_rationales(settings, source)
     if external is not None and source.again:

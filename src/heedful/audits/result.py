@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from heedful.audits.audit_run import AuditRun, check_every_shard
-from heedful.audits.mistakes import Mistake, mistakes_of
 from heedful.audits.schemas import from_parquet
+from heedful.audits.shown_rows import ShownRow, examples_of, mistakes_of
 from heedful.core import registry
 from heedful.core.advice import Advice
 from heedful.core.errors import HeedfulError
@@ -32,6 +32,7 @@ from heedful.io.run_folder import OpenRun, damaged, refusing_damage
 from heedful.io.sharded_run import alike
 from heedful.metrics.random_orders import Pools, joined
 from heedful.metrics.score import Score
+from heedful.metrics.smoothing import SmoothedControl, smoothed_controls, without_smoothed
 from heedful.metrics.summary import pools_of, summarise
 from heedful.metrics.verdict import MethodFacts, Verdict, judge, judging_operators
 from heedful.modalities.kinds import words_for
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 MAX_ERRORS = 100  # errors in the result; the shards have them all
 RECOMPUTED = 2000  # texts of an audit whose numbers are computed again when it is opened: 10 ms each
 MAX_UNKNOWN_LABELS = 3  # labels in the result that name none of the model's; the shards have them all
+SHOWN = ("mistakes", "examples")  # single rows that a report shows
 COPIED_FIELDS = (  # fields of an Audit that its document has as they are
     "rows",
     "texts",
@@ -56,6 +58,7 @@ COPIED_FIELDS = (  # fields of an Audit that its document has as they are
     "silent",
     "better",
     "errors",
+    "smoothed",
 )
 
 
@@ -91,6 +94,10 @@ class Audit(StoredResult):
         The first texts with an unknown label: row and label.
     mistakes
         The first texts whose label the model did not predict, with scores of the recommended method.
+    examples
+        Of pictures, if there are no mistakes: a few rows, with scores of the recommended method.
+    smoothed
+        For metrics that may reward smooth scores (ROAD): what smoothing alone does, by method.
     errors
         The first errors: row, method and reason.
     failed
@@ -129,7 +136,9 @@ class Audit(StoredResult):
     right: int = 0  # of these, the model's prediction is the label
     unknown: int = 0  # texts with a label that names none of the model's
     unknown_labels: Sequence[Mapping[str, Any]] = ()  # the first of these: row, label
-    mistakes: tuple[Mistake, ...] = ()  # the first texts whose label was not predicted
+    mistakes: tuple[ShownRow, ...] = ()  # the first texts whose label was not predicted
+    examples: tuple[ShownRow, ...] = ()  # rows with a preview, where there are no mistakes
+    smoothed: tuple[SmoothedControl, ...] = ()  # of metrics that may reward smooth scores
     errors: Sequence[Mapping[str, Any]] = ()  # the first of them: row, method, reason
     failed: Mapping[str, int] = field(default_factory=dict)  # method -> texts on which it alone failed
     silent: Sequence[str] = ()  # metrics that were asked for and had no value on any text
@@ -204,7 +213,8 @@ class Audit(StoredResult):
         """Everything as a dictionary, ready for JSON."""
         results: dict[str, Any] = {"headline": self.verdict.headline, "use": self.verdict.use}
         results |= {"verdict": {**to_jsonable(self.verdict), "said": self.verdict.sentences}}
-        results |= {name: getattr(self, name) for name in (*COPIED_FIELDS, "mistakes")}
+        results |= {name: getattr(self, name) for name in COPIED_FIELDS}
+        results |= {name: _without_previews(getattr(self, name)) for name in SHOWN}
         results["table"] = [{**to_jsonable(e), "spread": self.spread(e.metric, e.method)} for e in self.table]
         results |= {"command": self.command} if self.command else {}
         return dict(to_jsonable(results))
@@ -213,10 +223,15 @@ class Audit(StoredResult):
         return str(self.made.get("name") or "")
 
     def stored(self) -> dict[str, Any]:
-        return self.to_dict() | {"made": to_jsonable(self.made)}
+        rows = {name: to_jsonable(getattr(self, name)) for name in SHOWN}
+        return self.to_dict() | rows | {"made": to_jsonable(self.made)}
 
     def views(self) -> dict[str, bytes]:
-        return {"table.csv": self.to_csv().encode(), "report.html": self.page().encode()}
+        # who keeps only paths of pictures gets no copy of them in the report of the folder
+        whole = dict(self.made.get("settings") or {}).get("keep", "png") == "png"
+        bare = (_without_previews(self.mistakes), _without_previews(self.examples))
+        shown = self if whole else replace(self, mistakes=bare[0], examples=bare[1])
+        return {"table.csv": self.to_csv().encode(), "report.html": shown.page().encode()}
 
     @classmethod
     def from_stored(cls, data: dict[str, Any], run: OpenRun) -> Audit:
@@ -244,6 +259,10 @@ class Audit(StoredResult):
         if not alike(self.stored(), again.stored()):
             raise damaged(self.folder, "the numbers of its result are not those of its shards")
         return again
+
+
+def _without_previews(rows: Sequence[ShownRow]) -> tuple[ShownRow, ...]:
+    return tuple(replace(row, preview="", unit_scores=()) for row in rows)
 
 
 def collect(run: AuditRun) -> Audit:
@@ -278,11 +297,13 @@ def collect(run: AuditRun) -> Audit:
         requested = ", ".join(made["settings"]["metrics"])
         raise HeedfulError(f"no metric had a value on any {words.noun}", f"the metrics were: {requested}")
     cost = {name: counts[name] for name in ("asked", "run", "naive")}
-    table = _table(run, list(pairs), made["settings"])
+    table, smoothed = _table(run, list(pairs), made["settings"])
     better = {metric: registry.better_and_family(metric)[0] for metric, _ in pairs}
     valued = {e.metric for e in table if not math.isnan(e.value)}
     silent = [metric for metric in made["settings"]["metrics"] if metric not in valued]
     verdict = replace(verdict_of(run, made["settings"]), words=words)
+    labels = dict(made.get("model", {})).get("labels") or ()
+    mistakes = mistakes_of(run, verdict.use, labels)
     return Audit(
         folder=run.path,
         table=table,
@@ -294,7 +315,9 @@ def collect(run: AuditRun) -> Audit:
         labelled=counts["labelled"],
         right=counts["right"],
         unknown=counts["unknown"],
-        mistakes=mistakes_of(run, verdict.use, dict(made.get("model", {})).get("labels") or ()),
+        mistakes=mistakes,
+        smoothed=tuple(smoothed),
+        examples=() if mistakes else examples_of(run, verdict.use, labels),
         errors=errors,
         failed=dict(sorted(failed.items())),
         silent=silent,
@@ -304,13 +327,17 @@ def collect(run: AuditRun) -> Audit:
     )
 
 
-def _table(run: AuditRun, pairs: Sequence[tuple[str, str]], settings: Mapping[str, Any]) -> list[Evidence]:
+def _table(
+    run: AuditRun, pairs: Sequence[tuple[str, str]], settings: Mapping[str, Any]
+) -> tuple[list[Evidence], list[SmoothedControl]]:
     table: list[Evidence] = []
+    smoothed: list[SmoothedControl] = []
     rank = {name: place for place, name in enumerate((*settings["metrics"], *settings["operators"]))}
     for metric, operator in sorted(pairs, key=lambda pair: (rank[pair[0]], rank.get(pair[1], 0))):
         texts = [scores for number in run.numbers() for scores in scores_of(run, number, metric, operator)]
-        table += summarise(texts, seed=settings["seed"])
-    return table
+        table += summarise([without_smoothed(scores) for scores in texts], seed=settings["seed"])
+        smoothed += smoothed_controls(texts, seed=settings["seed"])
+    return table, smoothed
 
 
 def scores_of(run: AuditRun, number: int, metric: str = "", operator: str = "") -> list[list[Score]]:

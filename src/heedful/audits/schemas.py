@@ -4,7 +4,8 @@
     orders         row, metric, operator, fit, method ("": of all methods), order, value: the random orders
     methods        row, method, fit, inputs, fitted_by (null: not known)
     attributions   row, method, fit, unit, text, start, end, score, stderr
-    texts          row, seed, target, output, prediction, label, right, units, asked, run, naive
+    texts          row, seed, target, output, prediction, label, right, units, asked, run, naive,
+                   file, preview (of the few rows that a report may show: heedful.io.previews)
     errors         row, method ("" when the whole row was skipped), reason
 
 The same values give the same bytes: no time, no path, no machine stands in them.
@@ -70,6 +71,7 @@ KINDS = {  # column -> kind
         "run": "int64",
         "naive": "int64",
         "file": "string",
+        "preview": "string",
     },
     "errors": {"row": "int64", "method": "string", "reason": "string"},
 }

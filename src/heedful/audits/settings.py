@@ -19,6 +19,7 @@ from heedful.core.defaults import (
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
 from heedful.core.registry import Explainer
+from heedful.io.previews import KEEP
 from heedful.metrics.score import DRAWS
 from heedful.metrics.verdict import JUDGES
 from heedful.modalities.encode import long_of_many
@@ -49,6 +50,7 @@ class AuditSettings:
     given: tuple[str, ...] = ()  # methods whose scores came from elsewhere
     swap: tuple[str, ...] = ()  # words that the operator swap draws from
     until_decided: bool = False
+    keep: str = "png"  # of a picture that a report shows: a small copy, or its "path" and checksum
     search: bool = False  # for the best order of each text, which gives skill 1; the verdict does not use it
 
     @property
@@ -184,6 +186,8 @@ def _check(settings: AuditSettings) -> None:
         value = getattr(settings, name)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise HeedfulError(f"{name} cannot be {value!r}", f"it is a whole number, {least} or more")
+    if settings.keep not in KEEP:
+        raise HeedfulError(f"keep cannot be {settings.keep!r}", fix=f"Use one of: {', '.join(KEEP)}")
     for method, given in settings.params.items():
         registry.get(method).check(given)
         if method not in settings.methods:

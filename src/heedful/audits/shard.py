@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from heedful.audits.external_scores import aligned
+from heedful.audits.row_previews import few_previews
 from heedful.audits.schemas import KINDS, to_parquet
 from heedful.audits.settings import AuditSettings
 from heedful.comparisons.execute import execute
@@ -36,6 +37,7 @@ from heedful.engine.session import Session
 from heedful.io.datasets import DataRow
 from heedful.io.json_codec import json_bytes
 from heedful.io.labels import is_missing, label_index, label_indices
+from heedful.io.previews import preview_of
 from heedful.io.rationales import marks_of, marks_of_mask
 from heedful.metrics.score import Score, ScoreInputs, ceilings, score_explanations
 from heedful.modalities.encode import long_of_many
@@ -82,6 +84,7 @@ def weigh_shard(
                 tables[name] += lines
             if tell is not None:
                 tell(1)
+    tables["texts"] = few_previews(tables["texts"], shard.number == 0)
     files = {f"{name}.parquet": to_parquet(name, rows) for name, rows in tables.items()}
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     facts: dict[str, Any] = {"shard": shard.number, "first": shard.rows[0].number, "rows": len(shard.rows)}
@@ -129,7 +132,8 @@ def _weigh_text(model: Model, row: DataRow, settings: AuditSettings) -> Tables:
     rest = run.spent
     searched = _searched(run, items[0], settings)
     looked = (run.spent - rest).forwards
-    inputs = ScoreInputs(rationale=marks, mask=mask, searched=searched, given=settings.given)
+    known: dict[str, Any] = {"rationale": marks, "mask": mask, "searched": searched}
+    inputs = ScoreInputs(**known, smoothed=True, given=settings.given)
     scores = _scored(run, groups, settings, seed, inputs)
     spent = run.spent - before
     orders = len(searched.get(settings.operators[0], ()))
@@ -144,6 +148,7 @@ def _weigh_text(model: Model, row: DataRow, settings: AuditSettings) -> Tables:
         label,
         right,
     )
+    preview = preview_of(comparison.x, settings.unit, settings.keep) or None
     every = [(fit, item) for fit, result in groups.items() for item in result]
     return {
         "scores": [(row.number, *(getattr(s, name) for name in SCORED)) for s in scores],
@@ -156,7 +161,7 @@ def _weigh_text(model: Model, row: DataRow, settings: AuditSettings) -> Tables:
             for fit, item in every
             for index, word in enumerate(item.units(settings.unit))
         ],
-        "texts": [(*results, units, spent.forwards, spent.unique, naive, _name(row))],
+        "texts": [(*results, units, spent.forwards, spent.unique, naive, _name(row), preview)],
         "errors": [(row.number, method, why) for method, why in skipped.items()],
     }
 

@@ -82,12 +82,22 @@ GIVEN = "For language models: the text that the model has already generated afte
 Given = Annotated[str | None, option(metavar="TEXT", help=GIVEN)]
 UNIT = (
     "The kind of unit. Each unit is removed as a whole and gets one score. Texts: word, token or sentence. "
-    "Pictures: patch, grid:N (N × N cells), superpixel or pixel. Default: word; for pictures, about 8 × 8 "
-    "cells."
+    "Pictures: patch, grid:N (N × N cells), superpixel, region or pixel. Default: word; for pictures, about "
+    "8 × 8 cells."
 )
 Unit = Annotated[str, option(metavar="UNIT", help=UNIT, show_default=False)]
 TEXT_UNIT = "The kind of unit that gets one score."
 TextUnit = Annotated[Literal["word", "token", "sentence"], option(help=TEXT_UNIT)]
+REGION = (
+    "A part of the picture to score as one piece: a box in pixels of the file, such as dog=10,20,110,90. "
+    "Repeatable. What lies in no region is one more piece, called rest."
+)
+OneRegion = Annotated[list[str] | None, option("--region", metavar="NAME=LEFT,TOP,RIGHT,BOTTOM", help=REGION)]
+REGIONS = (
+    "JSON file with the parts of the picture to score: boxes or masks by name, such as "
+    '{"dog": [10, 20, 110, 90], "cat": "cat-mask.png"}. A mask is a picture of the same size, white inside.'
+)
+RegionsFile = Annotated[Path | None, option("--regions", metavar="FILE", help=REGIONS)]
 OPERATOR = (
     "How words are removed: delete, mask, swap, unk, pad or mean. Default: mask if the model has a mask "
     "token, otherwise delete. For parts of a picture: mean (default), blur, noise or inpaint."

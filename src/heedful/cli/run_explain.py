@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 MAX_PATH = 4096  # characters of a path
-MORE = "More: -v for every word, evidence, cost and notes; --html FILE for a report."
+MORE = "More: -v for all scores, evidence, cost and notes; --html FILE for a report."
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,7 @@ class ExplainRequest:
     audit: Path | None = None  # the run folder of an audit
     caption: str | None = None  # the text that a picture is compared with
     labels: str | None = None  # captions to choose from
+    regions: Mapping[str, Any] = field(default_factory=dict)  # of a picture: boxes or masks by name
     command: str | None = None  # what to type for the same
 
 
@@ -112,7 +113,8 @@ def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
     with progress_bar(f"loading {wish.model}", quiet):
         model: Model = heedful.load(wish.model, allow_pickle=wish.allow_pickle, labels=_captions(wish.labels))
         fit_threads(model)
-        text = with_caption(model, input_for(model, wish.text), wish.caption)
+        text = with_regions(model, input_for(model, wish.text), wish.regions)
+        text = with_caption(model, text, wish.caption)
         chosen = with_advice(model, ALL if names == [ALL] else names or None, audit)
         able = [s.method for s in registry.support(model) if s.ok]
         params = _params(wish, _running(chosen, able, model.default_methods))
@@ -121,7 +123,7 @@ def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
             text,
             chosen,
             target or None,
-            wish.unit,
+            region_unit(wish.unit) if wish.regions else wish.unit,
             wish.seed,
             wish.budget,
             long=wish.long,
@@ -166,6 +168,28 @@ def input_for(model: Model, given: Any) -> Any:
     return path
 
 
+def with_regions(model: Model, given: Any, regions: Mapping[str, Any]) -> Any:
+    """A picture with its regions."""
+    if not regions:
+        return given
+    if model.modality == "text":
+        raise HeedfulError(
+            f"{model.name} reads text",
+            "regions are parts of a picture",
+            "Leave --region and --regions out, or name a model that reads pictures",
+        )
+    return {"picture": given, "regions": regions}
+
+
+def region_unit(unit: str) -> str:
+    """Regions are scored if regions are given; another unit would ignore them."""
+    if unit and "region" not in unit.split("+"):
+        raise HeedfulError(
+            f"--unit {unit} does not score the regions", fix="Leave --unit out, or leave the regions out"
+        )
+    return unit or "region"
+
+
 def _captions(given: str | None) -> list[str] | None:
     return None if given is None else [part.strip() for part in given.split(",") if part.strip()]
 
@@ -179,7 +203,8 @@ def with_caption(model: Model, given: Any, caption: str | None) -> Any:
         )
     if model.modality != "image+text":
         return given
-    return {"picture": given} if caption is None else {"picture": given, "text": caption}
+    picture = given if isinstance(given, Mapping) else {"picture": given}
+    return picture if caption is None else {**picture, "text": caption}
 
 
 def _running(chosen: list[str] | str | None, able: list[str], usual: Sequence[str]) -> list[str]:

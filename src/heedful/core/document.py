@@ -247,7 +247,8 @@ class Choice:
 
 @dataclass(frozen=True)
 class Only:
-    """What one renderer alone shows: "terminal" (left out with --verbose) or "html"."""
+    """What one renderer alone shows: "html", "console" (the terminal) or "terminal" (the same, left out with
+    --verbose)."""
 
     where: str
     nodes: tuple[Node, ...]

@@ -231,6 +231,7 @@ class Metric(NotebookRepr):
     rationales: bool = False  # it says nothing where nobody marked a reason
     masks: bool = False  # it says nothing where nobody marked the thing that must be found
     chance: Callable[..., float] | None = None  # subject -> the mean value of random scores, if known
+    smooths: bool = False  # it may reward smooth maps: an audit also measures each method's smoothed scores
     scale_free: bool = True  # seven times the scores have the same value
     spoiled_by: str = "noise"  # what it must notice: "noise", "silent" or "stuck" (heedful.checks.metrics)
 
@@ -258,6 +259,7 @@ def metric(
     rationales: bool = False,
     masks: bool = False,
     chance: Callable[..., float] | None = None,
+    smooths: bool = False,
     scale_free: bool = True,
     spoiled_by: str = "noise",
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -275,6 +277,7 @@ def metric(
     rationales     of a metric that needs what people marked as the reason
     masks          of a metric that needs to know where the thing is that must be found
     chance         of a metric whose mean over random scores is known: `subject -> float`
+    smooths        of a metric that may reward smooth maps: an audit also measures smoothed scores
     scale_free, spoiled_by   what heedful.checks.check_metric holds it to.
     """
 
@@ -304,6 +307,7 @@ def metric(
             rationales=rationales,
             masks=masks,
             chance=chance,
+            smooths=smooths,
             scale_free=scale_free,
             spoiled_by=spoiled_by,
         )
@@ -352,6 +356,13 @@ def better_and_family(metric: str) -> tuple[str, str]:
         return facts["better"], facts.get("family", "")
     entry = _metrics.get(metric) or get_metric(metric)
     return entry.better, entry.family
+
+
+def is_smoothed(metric: str) -> bool:
+    """Whether an audit also measures smoothed scores by this metric, likewise."""
+    if metric not in _metrics and (facts := declared_facts("heedful.metrics", "metric").get(metric)):
+        return bool(facts.get("smooths", False))
+    return (_metrics.get(metric) or get_metric(metric)).smooths
 
 
 def is_signed(method: str) -> bool | None:

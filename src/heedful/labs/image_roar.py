@@ -74,7 +74,7 @@ PRODUCT = "grad-x-input"
 METHODS = ("gradcam", PRODUCT, "occlusion")
 LONG = ("guided-backprop", "smoothgrad")
 PARAMS = {"occlusion": {"unit": UNIT}, "smoothgrad": {"variant": "squared"}}
-FEW, SOME, HALF = 0.1, 0.3, 0.5  # shares where claims are judged; chosen after runs of earlier versions on seed 0
+FEW, SOME, HALF = 0.1, 0.3, 0.5  # shares of claims, chosen after runs of earlier versions
 Both = tuple[ExplainedPictures, ExplainedPictures]
 Labels = tuple[Sequence[int], Sequence[int]]
 

@@ -16,6 +16,7 @@ from heedful.core.input import Input, Units
 from heedful.core.model import Model
 from heedful.core.target import Target
 from heedful.engine.session import Session, session_of
+from heedful.modalities.neighbours import smoothed
 
 
 class CannotExplainAgainError(HeedfulError):
@@ -40,6 +41,7 @@ class MetricInput:
     unit: str = ""  # "": the default unit of the input
     rationale: tuple[bool, ...] | None = None  # by unit: what people marked as the reason
     mask: Mask | None = None  # by atom: where the thing is that must be found
+    smooth: bool = False  # its scores are smoothed over neighbours: a control
 
     @cached_property
     def session(self) -> Session:
@@ -56,4 +58,5 @@ class MetricInput:
     @property
     def scores(self) -> Floats:
         """(d,) one score per unit."""
-        return self.item.unit_scores(self.unit)
+        scores = self.item.unit_scores(self.unit)
+        return smoothed(self.item.x, scores, self.unit) if self.smooth else scores

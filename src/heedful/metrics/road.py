@@ -55,7 +55,7 @@ INPAINT = "inpaint"
 MAX_CLASSES = 20  # up to which right answers are counted: every class is a pass of its own
 
 
-@metric("road-morf", kind="re-explain", better="high", cite="Rong et al. 2022")
+@metric("road-morf", kind="re-explain", better="high", smooths=True, cite="Rong et al. 2022")
 def road_morf(subject: MetricInput, rng: np.random.Generator) -> float:
     """How far the output falls when the top units are filled in from their neighbours.
 
@@ -65,7 +65,7 @@ def road_morf(subject: MetricInput, rng: np.random.Generator) -> float:
     return _fall(subject, "morf", rng)
 
 
-@metric("road-lerf", kind="re-explain", better="low", cite="Rong et al. 2022")
+@metric("road-lerf", kind="re-explain", better="low", smooths=True, cite="Rong et al. 2022")
 def road_lerf(subject: MetricInput, rng: np.random.Generator) -> float:
     """How far the output falls when the units with the lowest scores are filled in from their neighbours.
 

@@ -36,6 +36,7 @@ from heedful.explainers.search import GOALS
 from heedful.metrics.faithfulness import Ends, Probe
 from heedful.metrics.metric_input import CannotExplainAgainError, Mask, MetricInput, ReExplain
 from heedful.metrics.random_orders import control_rng, random_scores
+from heedful.modalities.neighbours import SMOOTHED
 from heedful.stats.rounding import merged, rounding_step
 
 DRAWS = 20
@@ -78,6 +79,7 @@ class ScoreInputs:
     # by operator, scores that were searched for (`ceilings`; None: search now); with none for an operator,
     # the best is that of the methods and random orders
     searched: Mapping[str, Sequence[Floats]] | None = None
+    smoothed: bool = False  # also measure smoothed scores, by metrics that may reward smooth maps
     given: Collection[str] = ()  # methods whose scores came from elsewhere: they cannot explain again
 
 
@@ -123,7 +125,7 @@ def score_explanations(
     ]
     for metric in chosen:
         if metric.kind == "re-explain":
-            scores += _asked(metric, subjects, seed)
+            scores += _asked(metric, subjects, seed, known.smoothed and metric.smooths)
     return scores
 
 
@@ -217,8 +219,9 @@ def _run(
     return ends, np.split(values, cuts[:-1])[1:]
 
 
-def _asked(metric: Metric, subjects: Sequence[MetricInput], seed: int) -> list[Score]:
-    """A metric that explains again; methods it says nothing about have no score."""
+def _asked(metric: Metric, subjects: Sequence[MetricInput], seed: int, smooth: bool) -> list[Score]:
+    """A metric that explains again; methods it says nothing about have no score. `smooth`: with the smoothed
+    scores of each method and of the control, behind them."""
     model = subjects[0].model
     if model.lacks(metric.needs):
         return []
@@ -232,10 +235,25 @@ def _asked(metric: Metric, subjects: Sequence[MetricInput], seed: int) -> list[S
     if best is None:
         best = max(values) if metric.better == "high" else min(values)
     scores = _scored(metric, "", [i for i, _ in result], values, best)
+    if smooth:
+        scores += _smoothed_scores(metric, [*subjects, *chance], scores[0], seed)
     if metric.chance is None:
         return scores
     expected = metric.chance(subjects[0])  # known without drawing
     return [replace(score, control=expected) for score in scores]
+
+
+def _smoothed_scores(metric: Metric, subjects: Sequence[MetricInput], known: Score, seed: int) -> list[Score]:
+    """One score per method, of its smoothed scores; of the control, the mean over its draws."""
+    values: dict[str, list[float]] = {}
+    for subject in subjects:
+        value = _result(metric, replace(subject, smooth=True), seed)
+        if np.isfinite(value):
+            values.setdefault(subject.item.method + SMOOTHED, []).append(value)
+    return [
+        replace(known, method=method, value=float(np.mean(each)), circular=False, orders=())
+        for method, each in values.items()
+    ]
 
 
 def _result(metric: Metric, subject: MetricInput, seed: int) -> float:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations, islice
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,10 +25,13 @@ from heedful.core.input import NEVER, Input, Rectangle, Units
 from heedful.modalities.image_files import Pixels
 
 Labels = npt.NDArray[np.intp]  # (H, W): the unit of each pixel
+Regions = tuple[tuple[str, npt.NDArray[np.bool_]], ...]  # masks (H, W) by name
 UNITS = ("patch", "grid:N", "superpixel", "region", "pixel")
 CELLS = 8  # per side of the default grid
 MAX_CELLS = 64  # per side
 SUPERPIXELS = 50  # about
+MAX_REGIONS, MAX_OVERLAPS = 256, 5  # overlaps that are named
+REST = "rest"  # what lies in no region
 NOUNS = {"grid": "cell", "superpixel": "piece"}  # what a person calls a unit, where its name is another
 PATCH_PIXELS = 256  # of a usual patch, 16 x 16
 
@@ -62,7 +66,7 @@ class ImageInput(Input):
     pixels: Pixels
     grid: tuple[int, int] = (0, 0)
     special: int = 1
-    regions: tuple[tuple[str, npt.NDArray[np.bool_]], ...] = ()
+    regions: Regions = ()
     source: str = "picture"
     notes: tuple[str, ...] = ()
     window: tuple[float, ...] = (0.0, 0.0, 1.0, 1.0)
@@ -221,7 +225,7 @@ def _given(x: ImageInput) -> Units:
     owner = np.full((x.height, x.width), len(x.regions))
     for number, (_, mask) in reversed(list(enumerate(x.regions))):  # where two overlap, the first has it
         owner[mask] = number
-    names = [name for name, _ in x.regions] + ["rest"]
+    names = [name for name, _ in x.regions] + [REST]
     kept = [number for number in range(len(names)) if (owner == number).any()]
     new = np.full(len(names), NEVER)
     new[kept] = range(len(kept))
@@ -241,18 +245,40 @@ def image_of(x: Input) -> ImageInput:
     return x
 
 
-def read_regions(regions: Any, height: int, width: int) -> tuple[tuple[str, npt.NDArray[np.bool_]], ...]:
+def read_regions(regions: Any, height: int, width: int) -> Regions:
     """Masks (H, W) or boxes (left, top, right, bottom) by name, in pixels of what the model sees."""
     if not isinstance(regions, Mapping):
         raise HeedfulError("regions are masks or boxes by name", fix='Give {"dog": mask} or {"dog": box}')
-    return tuple((str(name), _mask(name, given, height, width)) for name, given in regions.items())
+    if len(regions) > MAX_REGIONS:
+        raise HeedfulError(f"{len(regions)} regions are too many", f"at most {MAX_REGIONS} are possible")
+    masks = tuple((str(name), _mask(name, given, height, width)) for name, given in regions.items())
+    taken = np.zeros((height, width), dtype=bool)
+    for name, mask in masks:
+        if not mask.any():
+            seen = f"the {width} × {height} pixels that the model sees"
+            raise HeedfulError(f"the region {name!r} is empty", f"nothing of it is in {seen}")
+        if not (mask & ~taken).any():
+            raise HeedfulError(
+                f"the region {name!r} has no place of its own", "the regions before it cover all of it"
+            )
+        taken |= mask
+    return masks
+
+
+def overlap_notes(masks: Regions) -> tuple[str, ...]:
+    """Which regions share a part, which then belongs to the first of the two."""
+    if not masks or np.sum([mask for _, mask in masks], axis=0).max() < 2:
+        return ()
+    pairs = ((a, b) for (a, one), (b, other) in combinations(masks, 2) if (one & other).any())
+    first = islice(pairs, MAX_OVERLAPS)
+    return tuple(f"Regions {a!r} and {b!r} overlap: {a!r} has the shared part" for a, b in first)
 
 
 def _mask(name: Any, given: Any, height: int, width: int) -> npt.NDArray[np.bool_]:
     array = np.asarray(given)
     if array.shape == (height, width):
         return array.astype(bool)
-    if array.shape == (4,):
+    if array.shape == (4,) and array.dtype.kind in "iuf" and np.isfinite(array).all():
         left, top, right, bottom = (int(value) for value in array)
         if 0 <= left < right <= width and 0 <= top < bottom <= height:
             mask = np.zeros((height, width), dtype=bool)

@@ -4,10 +4,8 @@ model got wrong; all tables one click away.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
-from heedful.audits.mistakes import MAX_WORDS, Mistake
 from heedful.audits.result import MAX_ERRORS, Audit
 from heedful.core.charts import Forest, Line
 from heedful.core.document import (
@@ -18,38 +16,35 @@ from heedful.core.document import (
     Document,
     Facts,
     Figure,
-    Fold,
     Headline,
-    Legend,
     Node,
     Paragraph,
-    Piece,
     Row,
     Section,
     Span,
     Tab,
     Table,
     Tabs,
-    UnitMap,
     nodes,
 )
-from heedful.core.numbers import percent, signed
-from heedful.io.labels import SHOWN_LABELS
+from heedful.core.numbers import percent
 from heedful.metrics import sensitivity_warning
+from heedful.metrics.smoothing import smoothing_sentences
 from heedful.metrics.verdict import MethodVerdict
 from heedful.metrics.verdict_sentences import answer, grounds
+from heedful.reports.audit_rows import labels, shown_rows
 from heedful.reports.audit_tables import (
     apart_section,
     number_sections,
     ordered,
     skill_sections,
+    smoothing_section,
     spread_section,
     verdict_section,
 )
 from heedful.reports.html_parts import fact_text
 from heedful.stats.intervals import share_of_count
 
-OPEN_MISTAKES = 2  # the others are folded
 MOST_LISTED, FIRST_LISTED = 40, 10  # values of a setting: of longer lists the first are shown
 
 
@@ -65,7 +60,8 @@ def document(audit: Audit) -> Document:
             Bullets(tuple(_sentences(audit))),
             _source(audit),
             _chart(audit),
-            _mistakes(audit),
+            smoothing_section(audit),
+            shown_rows(audit),
             Tabs("More", tuple(_tabs(audit))),
         ),
     )
@@ -89,6 +85,7 @@ def _sentences(audit: Audit) -> Iterator[str]:
     _, *rest = answer(audit.verdict)
     yield from rest
     yield from filter(None, ("" if audit.verified else STATED, _little(audit), *_skipped(audit)))
+    yield from smoothing_sentences(audit.smoothed)
     if not audit.mistakes:
         yield from filter(None, (labels(audit),))
 
@@ -111,34 +108,6 @@ def _skipped(audit: Audit) -> Iterator[str]:
         yield f"{metric} had no value on any {audit.verdict.words.noun}: nothing was measured by it."
 
 
-def labels(audit: Audit) -> str:
-    """How often the prediction is the label."""
-    results = []
-    if audit.labelled:
-        results.append(
-            f"The prediction is the label on {audit.right:,} of {audit.labelled:,} labelled "
-            f"{audit.verdict.words.many}."
-        )
-    if audit.unknown:
-        what = "1 label names" if audit.unknown == 1 else f"{audit.unknown:,} labels name"
-        results += [f"{what} no label of the model.", *_unknown_labels(audit)]
-    return " ".join(results)
-
-
-def _unknown_labels(audit: Audit) -> list[str]:
-    """Which labels these are, of the first rows, and what they might have been."""
-    names = list(dict(audit.made.get("model", {})).get("labels") or ())
-    if len(names) < 2:  # a value, not a choice
-        return []
-    known = ", ".join(f"{name} ({place})" for place, name in enumerate(names[:SHOWN_LABELS]))
-    known += ", …" if len(names) > SHOWN_LABELS else ""
-    return [
-        f'Row {each["row"]}: the label "{each["label"][:60]}" is none of {known}; '
-        f"its {audit.verdict.words.noun} counts as unlabelled."
-        for each in audit.unknown_labels
-    ]
-
-
 def _chart(audit: Audit) -> Figure | None:
     """The number of the headline for every method, with exact intervals."""
     lines = [_line(one) for one in ordered(audit) if one.texts]
@@ -157,49 +126,6 @@ def _chart(audit: Audit) -> Figure | None:
 def _line(one: MethodVerdict) -> Line:
     share, (low, high) = share_of_count(one.won, one.texts)
     return Line(one.method, share, low, high)
-
-
-# --- the texts the model got wrong -----------------------------------------------------------------
-
-
-def _mistakes(audit: Audit) -> Section | None:
-    if not audit.mistakes:
-        return None
-    drawn = [_mistake(one) for one in audit.mistakes]
-    first, others = drawn[:OPEN_MISTAKES], drawn[OPEN_MISTAKES:]
-    more = Fold(f"{len(others)} more", nodes(*others)) if others else None
-    shaded = [one for one in audit.mistakes if one.method]
-    legend = None
-    if shaded:
-        legend = Legend(any(one.signed for one in shaded), any(not one.signed for one in shaded))
-    words = audit.verdict.words
-    by = f" The {words.parts} are shaded by {audit.verdict.use}." if shaded else ""
-    count = audit.labelled - audit.right
-    some = f" The first {len(drawn)} of {count:,} mistakes:" if count > len(drawn) else ""
-    lead = f"{labels(audit)}{by}{some}"
-    return Section(
-        f"{words.many.capitalize()} that the model got wrong", nodes(*first, legend, more), lead, "mistakes"
-    )
-
-
-def _mistake(one: Mistake) -> list[Node]:
-    said = (
-        "Row ",
-        f"{one.row}{f' ({one.file})' if one.file else ''}: predicted ",
-        Span(one.prediction, "strong"),
-        ", but the label is ",
-        Span(one.label, "strong"),
-    )
-    most = max((abs(s) for s in one.scores if math.isfinite(s)), default=0.0) or 1.0
-    pieces: list[Piece] = []
-    for place, (word, score) in enumerate(zip(one.words, one.scores, strict=True)):
-        text = word.rstrip()
-        unit = MAX_WORDS * one.row + place  # words of other texts have other numbers
-        pieces.append(Piece(text, score / most if math.isfinite(score) else 0.0, signed(score), unit))
-        pieces += [Piece(word[len(text) :])] if text != word else []
-    before, after = (Piece("… "),) * one.cut[0], (Piece("…"),) * one.cut[1]
-    shown = [UnitMap((*before, *pieces, *after), one.signed, quoted=not one.file)] if pieces else []
-    return [Paragraph(said), *shown]
 
 
 # --- everything else -------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from heedful.audits.result import Audit
 from heedful.core.document import Cell, Column, Row, Section, Table, text_table
 from heedful.core.evidence import Evidence
-from heedful.core.numbers import MISSING, at_most, fixed, percent, short, span
+from heedful.core.numbers import MISSING, at_most, fixed, fixed_signed, percent, short, span
 from heedful.metrics.verdict import MethodVerdict
 
 BETTER, NOT_PROVEN, CIRCULAR = "●", "○", "↻"
@@ -34,6 +34,11 @@ NUMBERS = (
 SPREAD = (
     "Removing {parts} makes {many} that no model was trained on. Where the skill depends much on how {parts} "
     "are removed, that part of the number is the removal and not the explanation."
+)
+SMOOTHING = (
+    "Each method, and random scores, with the scores averaged over neighbouring {parts}. This adds no "
+    "information about the model. Gain: more than 0 means that smoothing improves the number. Means over "
+    "{many}."
 )
 MIN_SPREAD, MOST_SPREADS = 0.25, 20
 
@@ -81,6 +86,32 @@ def verdict_section(audit: Audit) -> Section | None:
 
 def _columns(heads: Sequence[str]) -> tuple[Column, ...]:
     return tuple(Column(head, words=not place) for place, head in enumerate(heads))
+
+
+# --- smoothed scores -------------------------------------------------------------------------------
+
+SMOOTH_HEADS = ("scores of", "gain (95 %)", "as they are", "smoothed", "metric")
+
+
+def smoothing_section(audit: Audit) -> Section | None:
+    """Each method's own scores smoothed, and random scores smoothed: a control of ROAD."""
+    if not audit.smoothed:
+        return None
+    rows = [
+        Row(
+            (
+                Cell(one.name),
+                Cell(fixed_signed(one.gain), f"({span(*one.interval, fixed_signed)})"),
+                Cell(_number(one.value)),
+                Cell(_number(one.smoothed)),
+                Cell(one.metric),
+            )
+        )
+        for one in audit.smoothed
+    ]
+    table = Table("Smoothed scores", _columns(SMOOTH_HEADS), tuple(rows))
+    lead = worded(SMOOTHING, audit)
+    return Section("Smoothed scores", (table,), lead, "smoothed")
 
 
 # --- families and operators ------------------------------------------------------------------------

@@ -230,9 +230,9 @@ def no_better(comparison: Comparison) -> str:
     for method, controls in below.items():
         if controls:
             groups.setdefault(controls, []).append(method)
-    parts = [f"{', '.join(names)} (than {listed(list(controls))})" for controls, names in groups.items()]
-    which = "which does not look at the model"
-    return f"No better here than a control {which}: {'; '.join(parts)}." if parts else ""
+    parts = [f"than {listed(list(controls))}: {', '.join(names)}" for controls, names in groups.items()]
+    look = "" if passed_controls(comparison) else " A control does not look at the model."
+    return f"No better here {'; '.join(parts)}.{look}" if parts else ""
 
 
 def typed(comparison: Comparison) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from rich.text import Text
 
 from heedful.core.document import PictureMap
-from heedful.reports.shading import COLOUR_NAMES, hue, level
+from heedful.reports.shading import COLOUR_NAMES, TOO_WEAK, hue, level
 
 COLUMNS = 28  # cells per row of the map, where the terminal has room
 MARKED = 0.2  # share of the cells that are marked where there is no colour
@@ -49,7 +49,8 @@ def half_blocks(node: PictureMap, plain: bool = False, columns: int = COLUMNS) -
         for column, (above, below) in enumerate(zip(upper, lower, strict=True)):
             digit = numbers.get((number, column), "")
             if plain:
-                line.append(digit or (MARKS[hue(above, node.signed)] if abs(above) >= strong else "·"))
+                seen = abs(above) >= strong and level(above)  # what is too weak for a colour has no mark
+                line.append(digit or (MARKS[hue(above, node.signed)] if seen else "·"))
             elif digit:
                 line.append(digit, f"bold black on {_colour(0.0, node.signed)}")
             else:
@@ -61,7 +62,8 @@ def key(node: PictureMap, plain: bool, by: str) -> str:
     """What marks or colours mean, and by which method they are."""
     kinds = {hue(part.share, node.signed) for part in node.parts if level(part.share)}
     names = MARKS if plain else {kind: f"{name}:" for kind, name in COLOUR_NAMES.items()}
-    return ", ".join([*(f"{names[kind]} {MEANS[kind]}" for kind in MEANS if kind in kinds), by])
+    told = [f"{names[kind]} {MEANS[kind]}" for kind in MEANS if kind in kinds]
+    return ", ".join([*(told or [TOO_WEAK]), by])
 
 
 def _numbers(node: PictureMap, shape: tuple[int, ...]) -> Mapping[tuple[int, int], str]:

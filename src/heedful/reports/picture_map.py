@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -42,9 +43,17 @@ def picture_effects(measured: Removal, x: ImageInput, unit: str, top: float) -> 
     return _drawn(x, unit, shares, tips, True, title)
 
 
-def plain_picture(x: ImageInput) -> PictureMap:
+def plain_picture(x: ImageInput, small: bool = False) -> PictureMap:
     """The picture without colours over it."""
-    return PictureMap(png(x.pixels), (x.width, x.height), (), title="The picture as the model sees it")
+    size = (x.width, x.height)
+    return PictureMap(png(x.pixels), size, (), title="The picture as the model sees it", small=small)
+
+
+def drawn_map(
+    x: ImageInput, unit: str, shares: Sequence[float], tips: Sequence[str], signed: bool, method: str
+) -> PictureMap:
+    """One of many: each unit by its share, -1 to 1."""
+    return replace(_drawn(x, unit, shares, tips, signed, f"The picture, shaded by {method}"), small=True)
 
 
 def _drawn(

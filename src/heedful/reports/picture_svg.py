@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 
 from heedful.core.document import Part, PictureMap
 from heedful.reports.html_parts import esc
-from heedful.reports.shading import hue, level
+from heedful.reports.shading import TOO_WEAK, hue, level
 
 COLOURS = {"pos": "#1766bd", "neg": "#dd6b00", "any": "#7350bd"}
 OPAQUE = 0.85  # of the strongest unit
@@ -68,7 +68,9 @@ def draw(node: PictureMap, shared: PictureDefinitions) -> str:
     box = " ".join(f"{value:g}" for value in (-edge, -edge, width + edge, height + edge))
     kind = "picture small" if node.small else "picture"
     label = f'viewBox="{box}" role="img" aria-label="{esc(node.title)}"'
-    return f'<svg class="{kind}" {label}>{"".join(drawn)}</svg>'
+    shaded = node.overlay or any(level(part.share) for part in node.parts)
+    weak = f'<p class="lead">{esc(TOO_WEAK.capitalize())}.</p>' if node.parts and not shaded else ""
+    return f'<svg class="{kind}" {label}>{"".join(drawn)}</svg>{"" if node.small else weak}'
 
 
 def _photo(node: PictureMap, shared: PictureDefinitions) -> str:

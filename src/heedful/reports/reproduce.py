@@ -61,7 +61,8 @@ def python(comparison: Comparison) -> str:
     objects = comparison.settings.get("objects") or ()
     shown = "...,  # your own encoded text" if "text" in objects else f"{text!r},"
     if text is None:
-        shown = f"...,  # your {comparison.x.noun}"
+        parts = " with its regions" if getattr(comparison.x, "regions", ()) else ""
+        shown = f"...,  # your {comparison.x.noun}{parts}"
     lines = ["import heedful", "", load, "cmp = heedful.explain(", "    model,", f"    {shown}"]
     if (methods := _methods(comparison)) is not None:
         lines.append(f"    methods={methods!r},")
@@ -92,7 +93,8 @@ def _source(comparison: Comparison) -> str | None:
 def _text(comparison: Comparison) -> Any:
     """What was given; of a picture its path, or None where it came without one."""
     if isinstance(comparison.x, ImageInput):
-        return comparison.x.source if comparison.x.source != UNNAMED else None
+        whole = comparison.x.source != UNNAMED and not comparison.x.regions
+        return comparison.x.source if whole else None
     if not isinstance(comparison.x, TextInput):
         return None
     return comparison.settings.get("text") or comparison.x.raw

@@ -17,11 +17,13 @@ LINES = {
 TERMINAL_COLOURS = {"pos": "blue", "neg": "dark_orange3", "any": "magenta"}
 COLOUR_NAMES = {"pos": "blue", "neg": "orange", "any": "violet"}  # of these, in words
 HOLDS, FAILED = "✓", "✗"  # marks of a claim
+LEAST = 0.05  # share of the strongest score below which nothing is coloured
+TOO_WEAK = f"no part of the picture reaches {LEAST:.0%} of the strongest score".replace("%", " %")
 SHARES = (0, 12, 22, 33, 44, 55, 66, 77, 88, 100)  # % of full colour by level
 
 
 def level(share: float) -> int:
-    return min(9, math.ceil(abs(share) * 9 - 1e-9)) if math.isfinite(share) and abs(share) >= 0.05 else 0
+    return min(9, math.ceil(abs(share) * 9 - 1e-9)) if math.isfinite(share) and abs(share) >= LEAST else 0
 
 
 def hue(share: float, signed: bool) -> str:

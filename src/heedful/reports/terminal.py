@@ -148,19 +148,19 @@ class TerminalRenderer:
     @draw.register
     def _(self, node: doc.Choice) -> Iterator[RenderableType]:
         first = node.options[0]
+        by = f"{node.title.lower()}{' ' if node.title.endswith(' by') else ': '}{first.title}"
         for inside in first.nodes:
             if isinstance(inside, doc.UnitMap):
-                key = self._key(inside, f"{node.title.lower()} {first.title}")
+                key = self._key(inside, by)
                 yield Text.assemble(self._text(inside), (f"  ({visible(key)})", "dim"))
             else:
                 yield from self.draw(inside)
             if isinstance(inside, doc.PictureMap) and inside.parts:
-                by = f"{node.title.lower()} {first.title}"
                 yield Text(f"({visible(picture_key(inside, self.plain, by))})", "dim")
 
     @draw.register
     def _(self, node: doc.Only) -> Iterator[RenderableType]:
-        if node.where == "terminal" and not self.verbose:
+        if node.where == "console" or (node.where == "terminal" and not self.verbose):
             yield from self.all(node.nodes)
 
     @draw.register
@@ -225,7 +225,8 @@ class TerminalRenderer:
         towards, away, size = (SIGN_MARKS if self.plain else COLOUR_NAMES).values()
         parts = [f"{towards} towards the target, {away} away from it"] if node.signed else []
         parts += [f"{size} strong, where a method has no sign"] if node.unsigned else []
-        told = "The strongest fifth of the words is marked: " if self.plain else "Colours: "
+        parts_of = "parts" if node.hatched else "words"
+        told = f"The strongest fifth of the {parts_of} is marked: " if self.plain else "Colours: "
         yield Text(f"{told}{'; '.join(parts)}.", "dim")
 
     @draw.register

@@ -102,6 +102,7 @@ def audit(
     engine: o.Engine = "local",
     address: o.Address = None,
     workers: Workers = None,
+    keep_picture: o.KeepPicture = "png",
     html: o.Html = None,
     as_json: o.AsJson = False,
     as_csv: Annotated[bool, option("--csv", help=CSV)] = False,
@@ -142,7 +143,7 @@ def audit(
     texts = open_source(file, columns=columns, limit=limit, modality=None)
     chosen: dict[str, Any] = {"methods": methods, "metrics": _names(metric), "operators": _names(operators)}
     chosen |= {"unit": unit, "seed": seed, "draws": draws, "long": long, "until_decided": until_decided}
-    chosen |= {"scores": scores, "columns": columns, "limit": limit, "full": full}
+    chosen |= {"scores": scores, "columns": columns, "limit": limit, "full": full, "keep": keep_picture}
     where = {"out": out, "engine": engine, "shard": shard, "address": address}
     with _resumable(out), progress_bar(f"loading {model}", quiet) as say:
         source = _source(model, engine, allow_pickle)

@@ -27,6 +27,8 @@ def explain(
     sequence: o.Sequence = None,
     given: o.Given = None,
     unit: o.Unit = "",
+    region: o.OneRegion = None,
+    regions: o.RegionsFile = None,
     operator: o.Operator = None,
     param: o.Params = None,
     seed: o.Seed = 0,
@@ -57,6 +59,7 @@ def explain(
     heedful explain "Once upon a" -m zoo:lm --sequence " time" --contrast " hill"
     echo "the food was fine" | heedful explain --json
     heedful explain seven.png --model zoo:digits-vit --unit grid:7 --html a.html
+    heedful explain seven.png -m zoo:digits-vit --region digit=8,8,40,40
     heedful explain scene.png --text "a red circle" --model zoo:tiny-clip
 
     The command compares each method with random orders of the words. It removes words, beginning with the
@@ -68,6 +71,7 @@ def explain(
     With a short sentence and a small model, the command takes a few seconds. A longer run prints its cost
     first. If you press Ctrl-C, the command shows (and saves) the finished methods.
     """
+    from heedful.cli.regions import read_region_options
     from heedful.cli.run_explain import ExplainRequest, OutputChoice, command
 
     out = OutputChoice(form(as_json, as_csv), html, save, verbose, quiet, keep_picture)
@@ -98,6 +102,7 @@ def explain(
         audit=audit,
         caption=caption,
         labels=labels,
+        regions=read_region_options(regions, region or []),
         command=typed(**_spelled(result)),
     )
     command(wish, out, dry_run)

@@ -1,4 +1,7 @@
-"""Texts whose label the model did not predict: the first few, each with its words and their scores.
+"""Single rows that a report shows, each with its units and their scores as the recommended method has them.
+
+    mistakes   the first rows whose label the model did not predict
+    examples   where there are none: a few rows, if they have a preview (heedful.io.previews)
 
 They are kept in the result, so that a report can show them without the shards.
 """
@@ -12,17 +15,20 @@ from pathlib import Path
 from typing import Any
 
 from heedful.audits.audit_run import AuditRun
+from heedful.audits.row_previews import MAX_EXAMPLES, MAX_MISTAKES
 from heedful.audits.schemas import from_parquet
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
 from heedful.io.labels import label_index
+from heedful.io.previews import read_preview
 
 MAX_NAMED = 5  # units of an input that is no text
-MAX_MISTAKES, MAX_WORDS = 5, 60  # in the result; the shards have all texts and words
+MAX_WORDS = 60  # of one text in the result; the shards have all texts and words
+NAMES = ("row", "label", "prediction", "right", "file", "preview")  # of the table of texts
 
 
 @dataclass(frozen=True)
-class Mistake:
+class ShownRow:
     """One text, with its words as the recommended method scored them."""
 
     row: int
@@ -34,28 +40,45 @@ class Mistake:
     signed: bool = True
     cut: tuple[bool, bool] = (False, False)  # words are left out before and after these
     file: str = ""  # that it came from, where it has one of its own
+    preview: str = ""  # the input in small, where it is no text
+    unit_scores: tuple[float, ...] = ()  # of all units, for the preview
 
     def __post_init__(self) -> None:
+        if self.preview:
+            read_preview(self.preview)  # of a stranger's folder: refused here, if it is none
         if len(self.words) != len(self.scores):
             raise ValueError(f"{len(self.words)} words and {len(self.scores)} scores do not go together")
 
 
-def mistakes_of(run: AuditRun, method: str, labels: Sequence[str]) -> tuple[Mistake, ...]:
+def mistakes_of(run: AuditRun, method: str, labels: Sequence[str]) -> tuple[ShownRow, ...]:
     """The first of them by row; `labels` are the model's."""
-    wrong: list[tuple[int, int, str, str, str]] = []  # row, shard, label, prediction, file
-    names = ["row", "label", "prediction", "right", "file"]
+    wrong: list[tuple[int, int, Any]] = []  # row, shard, its line in the table of texts
     for number in run.numbers():
-        texts = from_parquet(run.file(number, "texts.parquet"), names).to_pylist()
-        told = ("label", "prediction", "file")
-        here = [(t["row"], number, *(t[name] or "" for name in told)) for t in texts if t["right"] is False]
-        wrong = sorted([*wrong, *here])[:MAX_MISTAKES]
-    return tuple(
-        replace(
-            _mistake(_units(run, shard, row, method), row, _label(label, labels), prediction, method),
-            file=Path(file).name,
-        )
-        for row, shard, label, prediction, file in wrong
-    )
+        here = [(text["row"], number, text) for text in _texts(run, number) if text["right"] is False]
+        wrong = sorted([*wrong, *here], key=lambda one: one[:2])[:MAX_MISTAKES]
+    return tuple(_shown(run, shard, text, method, labels) for _, shard, text in wrong)
+
+
+def examples_of(run: AuditRun, method: str, labels: Sequence[str]) -> tuple[ShownRow, ...]:
+    """The first rows of the first shard, by row, that have a preview."""
+    first = run.numbers()[0]
+    there = sorted((text for text in _texts(run, first) if text["preview"]), key=lambda text: text["row"])
+    return tuple(_shown(run, first, text, method, labels) for text in there[:MAX_EXAMPLES])
+
+
+def _texts(run: AuditRun, shard: int) -> list[Mapping[str, Any]]:
+    return list(from_parquet(run.file(shard, "texts.parquet"), NAMES).to_pylist())
+
+
+def _shown(
+    run: AuditRun, shard: int, text: Mapping[str, Any], method: str, labels: Sequence[str]
+) -> ShownRow:
+    units = _units(run, shard, text["row"], method)
+    label = _label(text["label"], labels) if text["label"] is not None else ""
+    shown = _row(units, text["row"], label, text["prediction"] or "", method)
+    preview = text["preview"] or ""
+    scores = tuple(float(one["score"]) for one in units) if preview and shown.method else ()
+    return replace(shown, file=Path(text["file"] or "").name, preview=preview, unit_scores=scores)
 
 
 def _units(run: AuditRun, shard: int, row: int, method: str) -> list[Mapping[str, Any]]:
@@ -65,9 +88,7 @@ def _units(run: AuditRun, shard: int, row: int, method: str) -> list[Mapping[str
     return [one for one in chosen if all(one[key] == chosen[0][key] for key in ("method", "fit"))]
 
 
-def _mistake(
-    units: Sequence[Mapping[str, Any]], row: int, label: str, prediction: str, method: str
-) -> Mistake:
+def _row(units: Sequence[Mapping[str, Any]], row: int, label: str, prediction: str, method: str) -> ShownRow:
     scored = bool(method and units) and units[0]["method"] == method
     if units and units[0]["start"] is None:  # no text: its strongest units, by name
         by_size = sorted(units, key=lambda one: -abs(one["score"]))
@@ -76,7 +97,7 @@ def _mistake(
     signed = registry.is_signed(method)
     start = _window([abs(score) for score in scores])
     end = start + MAX_WORDS
-    return Mistake(
+    return ShownRow(
         row=row,
         label=label,
         prediction=prediction,
