@@ -189,3 +189,18 @@ def test_offered_where_there_are_relus(shared: Any) -> None:
     assert "relu" in shared("t5").model.capabilities
     with pytest.raises(heedful.HeedfulError, match="it needs ReLUs"):
         heedful.explain(shared("bert").model, "the cat", ["guided-backprop"])
+
+
+def test_the_variant_size_is_the_gradient_itself(net: Any) -> None:
+    """captum's own output, before any product with the input."""
+    x = net.encode("the cat sat on the mat")
+    target = net.target(x)
+    ours = run_explainer("guided-backprop", net, x, target, variant="size")
+    embeds = net.lookup(x, target)[None].requires_grad_(True)
+    with pytest.warns(UserWarning, match="backward hooks on ReLU"):
+        theirs = GuidedBackprop(net.module).attribute(embeds, target=target.index)
+    expected = theirs.abs().sum(-1)[0].detach().numpy()
+    np.testing.assert_allclose(ours.scores, expected, rtol=1e-10, atol=1e-14)
+    assert not ours.signed
+    with pytest.raises(heedful.HeedfulError, match="no variant 'both'"):
+        run_explainer("guided-backprop", net, x, target, variant="both")
