@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from heedful.comparisons.result import Comparison, ranked_unit, unit_noun
-from heedful.comparisons.single_text import draws_needed, no_better_than_controls, standings
+from heedful.comparisons.single_text import draws_needed, lower_than_controls, standings
 from heedful.core.defaults import CONTROLS
 from heedful.core.internals import Removal
 from heedful.core.phrases import listed, plural
@@ -223,16 +223,21 @@ def better_control(comparison: Comparison) -> str:
     return f"{also}. But {them} not look at the model, so passing means little here."
 
 
-def no_better(comparison: Comparison) -> str:
-    """Methods that are not better than a control that does not look at the model."""
-    below = no_better_than_controls(comparison.evidence)
+def scored_lower(comparison: Comparison) -> str:
+    """Methods that scored lower than a control that does not look at the model: a description, no test."""
     groups: dict[tuple[str, ...], list[str]] = {}
-    for method, controls in below.items():
+    for method, controls in lower_than_controls(comparison.evidence).items():
         if controls:
             groups.setdefault(controls, []).append(method)
-    parts = [f"{', '.join(names)} (than {listed(list(controls))})" for controls, names in groups.items()]
-    which = "which does not look at the model"
-    return f"No better here than a control {which}: {'; '.join(parts)}." if parts else ""
+    if not groups:
+        return ""
+    noun = comparison.x.noun
+    lines = [
+        f"Scored lower than {listed(list(controls))} on this {noun}: {', '.join(names)}."
+        for controls, names in groups.items()
+    ]
+    audit = "heedful audit" if typed(comparison) else "heedful.audit"
+    return " ".join([*lines, f"One {noun} is no test: use {audit}."])
 
 
 def typed(comparison: Comparison) -> bool:
