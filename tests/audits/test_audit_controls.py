@@ -46,9 +46,7 @@ def bright(batch: list[np.ndarray]) -> Any:
 
 
 def loaded(function: Any) -> heedful.Model:
-    return heedful.load(
-        function, modality="image", labels=["yes", "no"], processor=ImageReader((SIZE, SIZE))
-    )
+    return heedful.load(function, modality="image", labels=["yes", "no"], processor=ImageReader((SIZE, SIZE)))
 
 
 COPY = "edges-under-another-name"
@@ -57,7 +55,9 @@ COPY = "edges-under-another-name"
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """An audit of 22 pictures that names two controls, and a method that copies one of them."""
-    registry.explainer(COPY, needs={"picture", "values"}, cite="none", signed=False)(registry.get("edges").run)
+    registry.explainer(COPY, needs={"picture", "values"}, cite="none", signed=False)(
+        registry.get("edges").run
+    )
     place, given = tmp_path_factory.mktemp("controls") / "run", pictures(22, noisy=False)
     heedful.audit(loaded(bright), given, methods=["edges", "centre", COPY], out=place, **CHOSEN)
     yield place
@@ -128,29 +128,31 @@ def test_scores_from_elsewhere_are_compared_with_the_controls_and_cannot_take_th
 
 
 def test_the_plan_tells_what_the_controls_cost() -> None:
-    options = {"methods": ["occlusion"], "metrics": ["comprehensiveness"], "operators": None, "unit": "grid:4"}
+    options = {
+        "methods": ["occlusion"],
+        "metrics": ["comprehensiveness"],
+        "operators": None,
+        "unit": "grid:4",
+    }
     plan = estimate_audit(loaded(bright), pictures(22), **options)
     assert plan.controls == AUDIT_CONTROLS
     orders = 2 * len(plan.operators)  # two controls under each operator, five steps of removal each
     assert plan.control_rows_per_text == 5 * orders
-    assert f"To compare with edges and smooth-random, which do not look at the model, takes {5 * orders}" in str(
-        plan
+    assert (
+        f"To compare with edges and smooth-random, which do not look at the model, takes {5 * orders}"
+        in str(plan)
     )
     assert plan.line.startswith("1 method and 2 controls × 1 metric × 22 pictures")
 
 
 def test_controls_take_every_turn_of_the_operators() -> None:
-    audit = heedful.audit(
-        loaded(bright), pictures(20), methods=["occlusion"], operators="all", **CHOSEN
-    )
+    audit = heedful.audit(loaded(bright), pictures(20), methods=["occlusion"], operators="all", **CHOSEN)
     assert audit.verdict.controlled == 20
     assert audit.verdict["occlusion"].not_shown_better == ()
 
 
 def test_an_audit_that_stops_early_has_its_own_test_of_controls() -> None:
-    audit = heedful.audit(
-        loaded(bright), pictures(26), methods=["occlusion"], until_decided=True, **CHOSEN
-    )
+    audit = heedful.audit(loaded(bright), pictures(26), methods=["occlusion"], until_decided=True, **CHOSEN)
     verdict = audit.verdict
     assert verdict.looked_always
     assert verdict.controlled == 0 or set(verdict["occlusion"].against) == set(AUDIT_CONTROLS)

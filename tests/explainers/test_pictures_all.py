@@ -87,7 +87,9 @@ OTHER = {
 def test_a_linear_network_has_closed_forms(name: str) -> None:
     entry = registry.get(name)
     m, x, target, g, e = linear()
-    if why := m.lacks(entry.needs):
+    why = m.lacks(entry.needs)
+    assert bool(why) == (name in NOT_OFFERED[LinearPatches])
+    if why:
         with pytest.raises(heedful.HeedfulError):
             m.require(entry.needs, name)
         assert why.startswith("it needs ")
@@ -203,6 +205,7 @@ BY_POSITION = {
 ONE_LAYER = {"gradient-exact", "lime-exact", "shapley-exact"}  # of a transformer of the text zoo
 ATTENTION = {name for name in registry.explainers() if name.startswith(("attention-", "chefer"))}
 NOT_OFFERED: dict[Any, set[str]] = {
+    LinearPatches: ONE_LAYER | ATTENTION | {"value-zeroing", "grad-eclip", "gradcam", "guided-backprop"},
     Corner: ONE_LAYER | ATTENTION | {"value-zeroing", "grad-eclip"},
     watching_vit: ONE_LAYER | {"guided-backprop"},
     content_vit: ONE_LAYER | {"guided-backprop"},

@@ -150,7 +150,9 @@ def test_methods_and_controls_are_compared_on_the_cells_that_both_have() -> None
     """A method that was not judged by one of the metrics is not compared by it; equal scores are not lower."""
     found = explanation()
     edges = [replace(e, skill=0.9 if e.metric == "sufficiency" else 0.1) for e in found.evidence]
-    mixed = [e if e.method == "edges" else original for e, original in zip(edges, found.evidence, strict=True)]
+    mixed = [
+        e if e.method == "edges" else original for e, original in zip(edges, found.evidence, strict=True)
+    ]
     only = [e for e in mixed if (e.method, e.metric) != ("gradcam", "sufficiency")]
     assert lower_than_controls(mixed)["gradcam"] == ("edges",)  # 0.2 and 0.2 beside 0.1 and 0.9
     assert lower_than_controls(only)["gradcam"] == ()  # 0.2 beside 0.1

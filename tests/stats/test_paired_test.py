@@ -31,7 +31,9 @@ def test_a_clear_difference_has_the_smallest_p_and_the_reverse_has_none() -> Non
     gaps = np.random.default_rng(1).normal(3.0, 1.0, size=(24, 1))
     assert paired_p(gaps, draws=999)[0] == pytest.approx(1 / 1000)
     assert paired_p(-gaps, draws=999)[0] == 1.0
-    assert paired_p(1e9 * gaps, draws=999)[0] == paired_p(1e-9 * gaps, draws=999)[0] == pytest.approx(1 / 1000)
+    assert (
+        paired_p(1e9 * gaps, draws=999)[0] == paired_p(1e-9 * gaps, draws=999)[0] == pytest.approx(1 / 1000)
+    )
 
 
 def test_a_copy_of_the_control_is_not_better_and_a_constant_lift_is() -> None:
@@ -129,7 +131,9 @@ def test_below_twenty_pictures_nothing_is_said_of_controls(n: int) -> None:
     assert "with each other and with edges and smooth-random, at least 20" in told(found)
     alone = judge(audited([3.0], [0.0, 0.0], n))
     assert alone.use == "method-0"
-    assert "To compare with edges and smooth-random, which do not look at the model, at least 20" in told(alone)
+    assert "To compare with edges and smooth-random, which do not look at the model, at least 20" in told(
+        alone
+    )
 
 
 def test_without_controls_nothing_changes() -> None:
