@@ -147,7 +147,7 @@ def test_a_map_that_scored_lower_than_edges_is_named_and_nothing_is_claimed() ->
 
 
 def test_methods_and_controls_are_compared_on_the_cells_that_both_have() -> None:
-    """A method that was not judged by one of the metrics is not compared by it; equal scores are not lower."""
+    """A method that was not judged by a metric is not compared by it; equal scores are not lower."""
     found = explanation()
     edges = [replace(e, skill=0.9 if e.metric == "sufficiency" else 0.1) for e in found.evidence]
     mixed = [

@@ -197,8 +197,8 @@ class Attribution(CodedResult):
 
     @property
     def own_unit(self) -> str:
-        """The units that were asked for, else those that the scores were made for. Scores by atom are shown by
-        the input's default units."""
+        """The units that were asked for, else those that the scores were made for. Scores by atom are shown
+        by the input's default units."""
         return self.asked or (self.x.default_unit if self.over == self.x.atom else self.over)
 
     def units(self, name: str = "") -> list[UnitScore]:

@@ -75,7 +75,7 @@ class MethodVerdict(NotebookRepr):
     by_family: Mapping[str, float] = field(default_factory=dict)  # shares
     by_operator: Mapping[str, float] = field(default_factory=dict)
     fitted_by: tuple[str, ...] | None = ()  # removal operators; None: not known
-    # control -> p of "not better than this control", corrected for all methods and controls; empty: not tested
+    # control -> p of "not better than it", corrected for all methods and controls; empty: not tested
     against: Mapping[str, float] = field(default_factory=dict)
 
     @property

@@ -22,8 +22,8 @@ LEGEND = (
     "Model inputs: per explanation."
 )
 CONTROLS = (
-    " A control does not look at the model. Not shown better than: controls than which the method is not shown "
-    "better, in paired tests over {many}."
+    " A control does not look at the model. Not shown better than: the controls for which a paired test over "
+    "{many} does not show that the method is better."
 )
 NOT_SHOWN = "not shown better than"
 SINGLE = "Each interval is for one number. The marks under By method are corrected for many comparisons."
