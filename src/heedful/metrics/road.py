@@ -254,8 +254,8 @@ def road(
     means = [[float(np.mean(curve.value[order])) for curve in named] for order in ORDERS]
     tau = ranking_tau([-value for value in means[0]], means[1])
     ordered = tuple(sorted(curves, key=lambda curve: -curve.combined))
-    each = {name: _combined(result) for name, result in results.items()}
-    better, smoothing = _shown(each, seed)
+    combined = {name: _combined(result) for name, result in results.items()}
+    better, smoothing = _shown(combined, seed)
     return Road(tuple(shares), ordered, tau, len(inputs), better, smoothing)
 
 
