@@ -1,9 +1,10 @@
 """Rates of false claims from simulated audits: how often a verdict says what is not so.
 
-Every audit here has a known truth. Two kinds of error are counted, each over whole audits:
+Every audit here has a known truth. Three kinds of error are counted, each over whole audits:
 
     false better    any method that is not better than random orders is called better
     false use       a method is recommended that is worse than the best by more than the printed gap
+    false above     any method that can change places with a control is shown better than it
 
 A rate is given with its Clopper-Pearson interval (95 %); the promise is 5 %, and a null breaks it where the
 lower limit is above.
@@ -21,8 +22,10 @@ from scipy import stats
 from bench.verdicts.laws import CELLS, LAWS, pools
 from heedful.audits.stopping import decided
 from heedful.core.arrays import Floats
+from heedful.core.defaults import AUDIT_CONTROLS
 from heedful.metrics.random_orders import MetricCell, Pools, by_family, standard
 from heedful.metrics.verdict import MethodFacts, Verdict, judge
+from heedful.stats.best_comparison import ALPHA
 
 PROMISE = 0.05
 EXCHANGES = 999  # the test is exact with any number
@@ -140,6 +143,18 @@ def ranked(law: str, quality: Floats, n: int) -> Null:
 
 def _ranked(law: Callable[[Floats], Floats], quality: Floats, n: int, rng: np.random.Generator) -> Pools:
     return pools(law, quality, n, rng)
+
+
+def controlled(law: str, n: int, rng: np.random.Generator, quality: float = 1.0, methods: int = 4) -> Pools:
+    """Methods that can change places with two controls: all beat random orders alike, whoever looks at the
+    model."""
+    found = pools(LAWS[law], np.full(methods + 2, quality), n, rng)
+    return Pools((*found.methods[:methods], *AUDIT_CONTROLS), found.cells, found.values, found.orders)
+
+
+def false_above(verdict: Verdict) -> bool:
+    """Some method is shown better than a control, where none is."""
+    return any(p <= ALPHA for one in verdict.methods for p in one.against.values())
 
 
 def false_better(verdict: Verdict, null: Null) -> bool:

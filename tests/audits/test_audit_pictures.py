@@ -106,7 +106,8 @@ def test_tables_find_pictures_labels_and_masks_from_their_own_folder(
         model, folder / name, methods=["occlusion"], metrics=["pointing", "plausibility"], unit="grid:4"
     )
     assert (audit.texts, audit.right) == (12, 12)
-    assert {e.metric: e.value for e in audit.table} == {"pointing": 1.0, "plausibility": 1.0}
+    values = {e.metric: e.value for e in audit.table if e.method == "occlusion"}
+    assert values == {"pointing": 1.0, "plausibility": 1.0}
 
 
 def test_boxes_and_masks_say_the_same(model: heedful.Model, folder: Path) -> None:

@@ -146,3 +146,18 @@ def test_a_path_that_is_no_plain_file_is_not_read(tmp_path: Path) -> None:
     for window in ([0, 0, 1], [0.5, 0, 0.5, 1], [0, 0, float("nan"), 1], [0, 0, 2, 1]):
         with pytest.raises(ValueError, match="no box"):
             image_codec.from_dict({**data, "path": "a", "sha256": "", "window": window})
+
+
+def test_every_method_lists_the_units_that_were_asked_for(tmp_path: Path) -> None:
+    """Gradients live on pixels and attention on patches; both are listed by the cells of the comparison."""
+    picture = np.random.default_rng(3).integers(0, 256, (48, 48, 3)).astype(np.uint8)
+    methods = ["grad-l1", "occlusion", "attention-avg"]
+    found = heedful.explain("zoo:digits-vit", picture, methods, unit="grid:2", evidence=False)
+    found.save(tmp_path / "run")
+    for comparison in (found, heedful.Comparison.load(tmp_path / "run")):
+        labels = set(comparison.x.units("grid:2").labels)
+        for method in methods:
+            item = comparison[method]
+            assert {unit.text for unit in item.top(4)} == labels, method
+            assert item.own_unit == "grid:2"
+            assert item.to_csv().count("\n") == 5

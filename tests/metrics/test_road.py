@@ -158,6 +158,37 @@ def test_over_inputs_with_controls() -> None:
     assert "τ = 1.00" in str(found)
 
 
+def test_the_words_claim_only_what_was_tested() -> None:
+    """A control with the highest mean is not called best; smoothing that gains by chance is not told."""
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(4, 24))
+    each = {
+        "a": noise[0] + 3,
+        "a, smoothed": noise[0] + 4,
+        "b": noise[1],
+        "b, smoothed": noise[1] + 0.01 * noise[2],
+    }
+    each |= {"random": noise[2], "random, smoothed": noise[3]}
+    better, smoothing = r._shown(each, 0)
+    assert (better, smoothing) == (("a",), ("a",))
+    few = {name: values[:19] for name, values in each.items()}
+    assert r._shown(few, 0) == ((), ())
+
+    def curve(name: str, mean: float) -> r.RoadCurve:
+        return r.RoadCurve(name, {}, {}, mean, (mean - 0.1, mean + 0.1))
+
+    curves = tuple(curve(name, mean) for name, mean in (("random, smoothed", 5.0), ("a", 3.0), ("b", 0.0)))
+    told = str(r.Road((0.5,), curves, 1.0, 24, better, smoothing))
+    assert "Highest mean of both orders on 24 inputs: a, 3 (2.9 to 3.1)." in told
+    assert "Better than random scores and smoothed random scores: a." in told
+    assert "Not shown better than random scores and smoothed random scores: b." in told
+    assert "Shown to be better when smoothed, which adds no information: a." in told
+    few_told = str(r.Road((0.5,), curves, 1.0, 5))
+    assert "at least 20 inputs are needed" in few_told
+    assert "etter than random" not in few_told
+    assert "best" not in told
+
+
 def test_agreement_of_orders_in_an_audit() -> None:
     def line(metric: str, method: str, value: float) -> Evidence:
         return Evidence(metric, "", method, value, 0, 1, 0, (0, 0), 5, (0, 0))

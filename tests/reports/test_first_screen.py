@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import heedful
 from heedful.comparisons.result import Comparison
 from heedful.core.document import Node, Table, UnitMap, inside
 from heedful.core.evidence import Evidence
@@ -247,6 +248,56 @@ def test_unknown_and_missing_effects(make: Make, effects: list[float]) -> None:
     assert "(+" not in first_screen.why(one)
     assert one.page()
     assert str(one)
+
+
+def test_operators_that_differ_much_are_both_told(make: Make) -> None:
+    """More than three times as large, or of the other sign; else one number is enough."""
+    one = given(make, {"good": GOOD}, {"good": 99}, EFFECTS)
+    other = [8.0, -0.5, *EFFECTS[2:]]
+    both = replace(one, internals=Internals((*one.internals.removals, Removal("mask", tuple(other)))))
+    told = first_screen.why(both)
+    assert "“a” (+0.50; +8.00 by mask)" in told
+    assert "“b” (−0.30)" in told
+    turned = [0.5, 0.2, *EFFECTS[2:]]
+    both = replace(one, internals=Internals((*one.internals.removals, Removal("mask", tuple(turned)))))
+    told = first_screen.why(both)
+    assert "“a” (+0.50)" in told
+    assert "“b” (−0.30; +0.20 by mask)" in told
+
+
+NOTHING = "Nothing that was removed changes the output"
+
+
+def test_where_nothing_changes_nothing_is_shaded_or_compared(make: Make) -> None:
+    one = given(make, {"good": GOOD}, {"good": 99}, [0.0] * 10)
+    assert first_screen.why(one).startswith(NOTHING)
+    assert first_screen.named_units(one) == []
+    for silent in (first_screen.better_than_random, first_screen.none_better, first_screen.scored_lower):
+        assert silent(one) == ""
+    maps = [node for option in shaded(one).options for node in option.nodes if isinstance(node, UnitMap)]
+    assert maps
+    assert not any(piece.share for drawn in maps for piece in drawn.pieces)
+    curves = {"good": ((0.0, 1.0), (0.5, 0.2), (1.0, 0.0))}  # single words do nothing, many do
+    some = replace(one, internals=Internals((Removal("delete", (0.0,) * 10, curves),)))
+    assert not first_screen.why(some).startswith(NOTHING)
+
+
+def test_a_constant_picture_is_no_explanation_of_rounding() -> None:
+    """Its patches are replaced by the same colour; single precision leaves differences of about 1e-7."""
+    found = heedful.explain(
+        "zoo:digits-vit", np.full((48, 48, 3), 128, np.uint8), ["occlusion", "grad-l2", "edges"]
+    )
+    for measured in found.internals.removals:
+        assert all(value == 0 or math.isnan(value) for value in measured.leave_one_out)
+    told = str(found)
+    assert NOTHING in told
+    assert "lower than edges" not in told
+    assert "e-07" not in told
+
+
+def test_a_function_that_never_changes_says_so() -> None:
+    model = heedful.load(lambda texts: [[1.0, 0.0]] * len(texts), labels=["yes", "no"])
+    assert NOTHING in str(heedful.explain(model, "a b c d", ["occlusion"]))
 
 
 def test_words_that_repeat_are_numbered() -> None:

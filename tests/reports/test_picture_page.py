@@ -17,7 +17,7 @@ from tests.reports import every_picture
 from tests.reports.every_picture import SKILLS, explanation, shown
 
 from heedful.comparisons.result import Comparison
-from heedful.comparisons.single_text import no_better_than_controls
+from heedful.comparisons.single_text import lower_than_controls
 from heedful.core.document import Part, PictureMap
 from heedful.core.input import Rectangle
 from heedful.modalities.image import image_of
@@ -126,23 +126,38 @@ def test_units_of_a_sentence_are_outlined_and_numbered_in_its_order() -> None:
         assert top <= float(element.get("y") or "") <= bottom
 
 
-def test_a_map_no_better_than_edges_is_named_as_such() -> None:
+def test_a_map_that_scored_lower_than_edges_is_named_and_nothing_is_claimed() -> None:
     found = explanation()
-    below = no_better_than_controls(found.evidence)
+    below = lower_than_controls(found.evidence)
     assert below == {
-        name: ("edges",) if SKILLS[name] <= SKILLS["edges"] else ()
+        name: ("edges",) if SKILLS[name] < SKILLS["edges"] else ()
         for name in ("occlusion", "gradcam", "lime")
     }
-    sentence = first_screen.no_better(found)
-    assert "than edges: gradcam" in sentence
-    assert "lime" not in sentence
-    assert standing_text(found, "gradcam") == "beat 99 of 99 random orders; no better than edges"
+    sentence = first_screen.scored_lower(found)
+    assert sentence == (
+        "Scored lower than edges on this picture: gradcam. One picture is no test: use heedful.audit."
+    )
+    assert standing_text(found, "gradcam") == "beat 99 of 99 random orders; scored lower than edges here"
     assert standing_text(found, "occlusion") == "beat 99 of 99 random orders"
     assert standing_text(found, "edges").endswith("does not look at the model")
     page = tree_of(found.page())
     said = " ".join("".join(page.find("body").itertext()).split())  # type: ignore[union-attr]
-    assert said.count("no better than edges") == 1
+    assert said.count("scored lower than edges") == 1
     assert sentence in said
+
+
+def test_methods_and_controls_are_compared_on_the_cells_that_both_have() -> None:
+    """A method that was not judged by a metric is not compared by it; equal scores are not lower."""
+    found = explanation()
+    edges = [replace(e, skill=0.9 if e.metric == "sufficiency" else 0.1) for e in found.evidence]
+    mixed = [
+        e if e.method == "edges" else original for e, original in zip(edges, found.evidence, strict=True)
+    ]
+    only = [e for e in mixed if (e.method, e.metric) != ("gradcam", "sufficiency")]
+    assert lower_than_controls(mixed)["gradcam"] == ("edges",)  # 0.2 and 0.2 beside 0.1 and 0.9
+    assert lower_than_controls(only)["gradcam"] == ()  # 0.2 beside 0.1
+    same = [replace(e, skill=0.4) for e in found.evidence]
+    assert set(lower_than_controls(same).values()) == {()}
 
 
 def test_the_grid_has_what_was_measured_first_and_says_how_much() -> None:

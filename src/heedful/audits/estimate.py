@@ -22,7 +22,7 @@ from heedful.core.defaults import MIN_COMPARED_TEXTS, MIN_TEXTS
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable, Model
 from heedful.core.numbers import duration
-from heedful.core.phrases import InputWords, counted
+from heedful.core.phrases import InputWords, counted, listed
 from heedful.core.result import NotebookRepr
 from heedful.engine.processes import core_count
 from heedful.io.datasets import DataRow, in_random_order, open_source
@@ -33,7 +33,8 @@ from heedful.metrics.verdict_sentences import TEXT, power
 from heedful.modalities.kinds import KINDS, words_for
 
 PLANNED_TEXTS = 8  # texts that are planned
-Cost = tuple[float, float, float]  # model inputs at most, model inputs to expect, seconds
+# model inputs at most, model inputs to expect, seconds, model inputs to evaluate controls
+Cost = tuple[float, float, float, float]
 
 
 class NothingToAuditError(HeedfulError):
@@ -54,6 +55,8 @@ class AuditEstimate(NotebookRepr):
     fits: tuple[str, ...]
     until_decided: bool = False
     words: InputWords = TEXT
+    controls: tuple[str, ...] = ()  # that do not look at the model
+    control_rows_per_text: int = 0  # of `rows_per_text`, to evaluate the controls
 
     def __str__(self) -> str:
         count = len(self.methods)
@@ -66,6 +69,9 @@ class AuditEstimate(NotebookRepr):
             f"Up to about {self.rows_per_text:,} model inputs per {self.words.noun}, "
             f"{duration(self.seconds_per_text)}.",
         ]
+        if self.controls:
+            names, some = listed(list(self.controls)), f"{self.control_rows_per_text:,} of these"
+            lines.append(f"To compare with {names}, which do not look at the model, takes {some}.")
         if self.texts is None:
             return "\n".join([*lines, f"The number of {self.words.many} is not known before they are read."])
         rows, time = self.texts * self.rows_per_text, duration(self.texts * self.seconds_per_text)
@@ -80,7 +86,9 @@ class AuditEstimate(NotebookRepr):
     def line(self) -> str:
         """What is printed before an audit starts."""
         texts = 1 if self.texts is None else self.texts
-        counts = [counted(len(self.methods), "method"), counted(len(self.metrics), "metric")]
+        methods = counted(len(self.methods), "method")
+        methods += f" and {counted(len(self.controls), 'control')}" if self.controls else ""
+        counts = [methods, counted(len(self.metrics), "metric")]
         counts += [] if self.texts is None else [self.words.counted(texts)]
         rows, time = texts * self.likely_rows_per_text, duration(texts * self.seconds_per_text)
         per = f" per {self.words.noun}" if self.texts is None else ""
@@ -138,7 +146,7 @@ def estimate_audit(model: Loadable, texts: Any, **options: Any) -> AuditEstimate
         raise NothingToAuditError(
             f"there is no {kind.noun} to audit", fix="Check the column: --text-column or --path-column NAME"
         )
-    most, likely, seconds = np.mean(tried, axis=0)
+    most, likely, seconds, controls = np.mean(tried, axis=0)
     return AuditEstimate(
         texts=source.count(),
         methods=(*settings.methods, *settings.given),
@@ -150,6 +158,8 @@ def estimate_audit(model: Loadable, texts: Any, **options: Any) -> AuditEstimate
         fits=settings.fits if settings.methods else (),
         until_decided=settings.until_decided,
         words=words_for(loaded.modality, settings.unit),
+        controls=settings.controls,
+        control_rows_per_text=round(float(controls)),
     )
 
 
@@ -167,7 +177,7 @@ def _cost_of(model: Model, row: DataRow, settings: AuditSettings) -> Cost:
         made = plan(
             model,
             row.text,
-            settings.methods or ("random",),
+            settings.runs,
             settings.target,
             settings.unit,
             0,
@@ -180,9 +190,14 @@ def _cost_of(model: Model, row: DataRow, settings: AuditSettings) -> Cost:
         likely += made.likely_rows
         forwards += made.seconds / made.seconds_per_row  # a pass with gradients counts as several
     d = len(made.x.units(settings.unit))
-    methods = (len(settings.methods) + len(settings.given)) * len(settings.fits if settings.turns else [0])
-    judged = len(settings.operators) * (_judging(settings, d, methods) if d else 0)
-    return most + judged, likely + judged, (forwards + judged) * seconds_in_batch(made)
+    turns = len(settings.fits if settings.turns else [0])
+    count, controls = len(settings.methods) + len(settings.given), len(settings.controls)
+    judged, without = (
+        len(settings.operators) * (_judging(settings, d, turns * orders) if d else 0)
+        for orders in (count + controls, count)
+    )
+    seconds = (forwards + judged) * seconds_in_batch(made)
+    return most + judged, likely + judged, seconds, judged - without
 
 
 def _known(params: Mapping[str, Any]) -> dict[str, Any]:

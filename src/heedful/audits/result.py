@@ -212,7 +212,8 @@ class Audit(StoredResult):
     def to_dict(self) -> dict[str, Any]:
         """Everything as a dictionary, ready for JSON."""
         results: dict[str, Any] = {"headline": self.verdict.headline, "use": self.verdict.use}
-        results |= {"verdict": {**to_jsonable(self.verdict), "said": self.verdict.sentences}}
+        told = {"said": self.verdict.sentences, "not_shown_better": self.verdict.not_shown_better}
+        results |= {"verdict": {**to_jsonable(self.verdict), **told}}
         results |= {name: getattr(self, name) for name in COPIED_FIELDS}
         results |= {name: _without_previews(getattr(self, name)) for name in SHOWN}
         results["table"] = [{**to_jsonable(e), "spread": self.spread(e.metric, e.method)} for e in self.table]
@@ -375,7 +376,7 @@ class VerdictInputs:
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self.operators: Sequence[str] = settings["operators"]
-        self.names: list[str] = [*settings["methods"], *settings["given"]]
+        self.names: list[str] = [*settings["methods"], *settings["given"], *settings.get("controls", ())]
         self.parts: list[Pools] = []
         self.inputs: dict[str, list[int | None]] = {}
         self.fitted: dict[str, dict[str, set[str] | None]] = {}  # method -> operator in turn -> operators

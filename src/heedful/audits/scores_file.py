@@ -20,7 +20,7 @@ from heedful.audits.score_formats import (
     made_given,
     real_number,
 )
-from heedful.core.defaults import CONTROL
+from heedful.core.defaults import CONTROLS
 from heedful.core.errors import HeedfulError
 from heedful.io.datasets import MAX_LINE_BYTES
 from heedful.modalities.operators import OPERATORS
@@ -116,8 +116,8 @@ def checked_name(method: Any) -> str:
             f"method cannot be {method!r:.60}",
             f"it is a name of 1 to {MAX_NAME_CHARACTERS} visible characters",
         )
-    if method == CONTROL:
-        raise HeedfulError(f"method cannot be {method!r}", "this is the name of the control", "Rename it")
+    if method in CONTROLS:
+        raise HeedfulError(f"method cannot be {method!r}", "this is the name of a control", "Rename it")
     return method
 
 

@@ -10,7 +10,9 @@ import numpy as np
 
 from heedful.core import registry
 from heedful.core.defaults import (
+    AUDIT_CONTROLS,
     CONTROL,
+    CONTROLS,
     FULL_METRICS,
     QUICK_METHOD_COUNT,
     QUICK_METHODS,
@@ -52,6 +54,7 @@ class AuditSettings:
     until_decided: bool = False
     keep: str = "png"  # of a picture that a report shows: a small copy, or its "path" and checksum
     search: bool = False  # for the best order of each text, which gives skill 1; the verdict does not use it
+    controls: tuple[str, ...] = ()  # that do not look at the model; the methods are compared with them
 
     @property
     def turns(self) -> bool:
@@ -62,6 +65,11 @@ class AuditSettings:
     def rounds(self) -> tuple[str, ...]:
         """The operators that fit, one after the other; ("",): one round, in which nothing is fitted."""
         return self.fits if self.methods and self.fits else ("",)
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """What explains every input: methods and controls; random scores where both come from elsewhere."""
+        return (*self.methods, *self.controls) or (CONTROL,)
 
     def params_for(self, fit: str) -> dict[str, dict[str, Any]]:
         """Parameters by method: those that remove words do it by `fit`, unless the user chose another."""
@@ -100,12 +108,20 @@ def resolve_settings(
     others["search"] = full and not others.get("until_decided")
     methods = None if methods is None else [methods] if isinstance(methods, str) else list(methods)
     wanted = _wanted(model, methods, full, bool(given))
-    results = [entry.name for entry in wanted if entry.name != CONTROL]
-    if both := [name for name in given if name in results]:
+    results = [entry.name for entry in wanted if entry.name not in CONTROLS]
+    controls = _controls(model, wanted)
+    if both := [name for name in given if name in (*results, *controls)]:
         raise HeedfulError(
             f"scores from elsewhere are called {', '.join(both)}",
             "methods here have the same name",
             "Rename them",
+        )
+    if not results and not given and wanted:
+        only = ", ".join(entry.name for entry in wanted)
+        raise HeedfulError(
+            f"there is no method to audit: {only} does not look at the model",
+            "it is a control, with which methods are compared",
+            "Name a method, such as --method occlusion",
         )
     if not results and not given:
         raise HeedfulError(
@@ -116,9 +132,16 @@ def resolve_settings(
         model.require(registry.get_metric(name).needs, name)
     judges, fits = _operators(model, operators, others.get("params") or {})
     others["unit"] = checked_unit(model.modality, others.get("unit") or "") or _default_unit(model)
-    audit_settings = AuditSettings(tuple(results), tuple(chosen), judges, fits, **others)
+    audit_settings = AuditSettings(tuple(results), tuple(chosen), judges, fits, controls=controls, **others)
     _check(audit_settings)
     return audit_settings
+
+
+def _controls(model: Model, wanted: Sequence[Explainer]) -> tuple[str, ...]:
+    """Those that every audit runs where the model's inputs have them, and those that were named."""
+    offered = [name for name in AUDIT_CONTROLS if not model.lacks(registry.get(name).needs)]
+    named = [entry.name for entry in wanted if entry.name in CONTROLS and entry.name != CONTROL]
+    return tuple(dict.fromkeys((*offered, *named)))
 
 
 def _default_unit(model: Model) -> str:
@@ -147,7 +170,7 @@ def supported_methods(model: Model) -> list[Explainer]:
 
 def quick_methods(model: Model) -> list[Explainer]:
     """What an audit runs by default. A model that lacks gradients or attention gets the next in the list."""
-    able = {entry.name: entry for entry in supported_methods(model) if entry.name != CONTROL}
+    able = {entry.name: entry for entry in supported_methods(model) if entry.name not in CONTROLS}
     names = [name for name in dict.fromkeys((*QUICK_METHODS, *able)) if name in able]
     return [able[name] for name in names[:QUICK_METHOD_COUNT]]
 
@@ -190,8 +213,8 @@ def _check(settings: AuditSettings) -> None:
         raise HeedfulError(f"keep cannot be {settings.keep!r}", fix=f"Use one of: {', '.join(KEEP)}")
     for method, given in settings.params.items():
         registry.get(method).check(given)
-        if method not in settings.methods:
+        if method not in settings.runs:
             raise HeedfulError(
                 f"parameters were given for {method!r}, which does not run here",
-                fix=f"Running: {', '.join(settings.methods)}",
+                fix=f"Running: {', '.join(settings.runs)}",
             )

@@ -28,7 +28,7 @@ from heedful.comparisons.result import Comparison
 from heedful.core import registry
 from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution, UnitScore
-from heedful.core.defaults import CONTROL
+from heedful.core.defaults import CONTROL, CONTROLS
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Input
 from heedful.core.model import Model
@@ -124,7 +124,7 @@ def _weigh_text(model: Model, row: DataRow, settings: AuditSettings) -> Tables:
     mask = None if row.mask is None else model.truth_mask(row.text, row.mask)
     marks = _marks(row, mask, comparison.x, settings.unit)
     items = next(iter(groups.values()))
-    if not items:
+    if all(item.method in CONTROLS for item in items):
         raise HeedfulError(f"no method has scores for this {comparison.x.noun}", "; ".join(skipped.values()))
     units = len(comparison.x.units(settings.unit))
     if not units:
@@ -194,7 +194,7 @@ def _explained(
         made = plan(
             run.model,
             row.text,
-            settings.methods or (CONTROL,),
+            settings.runs,
             target,
             settings.unit,
             seed,

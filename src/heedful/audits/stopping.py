@@ -19,7 +19,7 @@ from heedful.audits.settings import AuditSettings
 from heedful.core.arrays import Floats
 from heedful.core.defaults import MIN_COMPARED_TEXTS, MIN_TEXTS
 from heedful.metrics.random_orders import Pools, by_family, standard
-from heedful.metrics.verdict import DELTA, MethodFacts, Verdict, judge
+from heedful.metrics.verdict import DELTA, MethodFacts, Verdict, judge, split_controls
 from heedful.stats.best_comparison import ALPHA, decide, differences, sparse_low
 from heedful.stats.sequential_tests import level_of, reach
 
@@ -62,6 +62,7 @@ def decided(pools: Pools, facts: MethodFacts, left: int | None) -> bool:
 
 def _could_be(pools: Pools, verdict: Verdict, left: int) -> bool:
     """Whether a method that beats random orders could be certified with `left` more texts like these."""
+    pools, _ = split_controls(pools)
     z = by_family(standard(pools.values, pools.orders), pools.cells)
     z = z[np.isfinite(z).all(1)]
     n, later = len(z), len(z) + left

@@ -188,6 +188,11 @@ def execute(
     return replace(comparison, internals=internals_of(run.session, explained))
 
 
+def _asked(planned: Plan) -> str:
+    """A text is listed by words; of other inputs, all methods of a comparison by the same units."""
+    return "" if planned.x.scored_by_atom else str(planned.settings["unit"])
+
+
 class _Execution:
     """A plan while it is run: what is done stays, whatever interrupts it."""
 
@@ -236,7 +241,7 @@ class _Execution:
                 self.skipped[entry.name] = str(error)
                 continue
             cost = replace(session.spent - before, seconds=time.perf_counter() - started)
-            self.done[entry.name] = replace(joined, cost=cost)
+            self.done[entry.name] = replace(joined, cost=cost, asked=_asked(planned))
             if self.watch is not None:
                 self.watch(self.done[entry.name], self.comparison())
 
@@ -264,7 +269,7 @@ class _Execution:
             return
         current, *later = left
         if estimate := _from_memory(self.session, planned, current):
-            done[current.name] = estimate
+            done[current.name] = replace(estimate, asked=_asked(planned))
         else:
             self.skipped[current.name] = "interrupted"
         self.skipped |= {entry.name: "interrupted before its turn" for entry in later}

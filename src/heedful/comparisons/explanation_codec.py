@@ -28,6 +28,8 @@ def _scores_to_dict(item: Attribution) -> dict[str, Any]:
     """What one method says, without the text and target that all methods of a comparison share."""
     data = to_jsonable(item)
     shared = {name: data.pop(name) for name in ("x", "target", "written")}
+    if not item.asked:
+        data.pop("asked")
     part = item.of_written()
     written = part and {
         **{name: shared["written"][name] for name in ("scores", "stderr", "same_scale")},

@@ -6,7 +6,8 @@
                answer was read, from the one trace
     fired      the features of a dictionary that are active, where one was given (this does cost rows)
 
-A row that was never run is nan, not run and not guessed.
+A row that was never run is nan, not run and not guessed. A value that differs from f(x) by no more than the
+rounding of the model's numbers is f(x): its effect is 0.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from heedful.core.defaults import CONTROL
 from heedful.core.input import NEVER, Units
 from heedful.core.internals import ActiveFeatures, AttentionSummary, FeatureEffect, Internals, Removal
 from heedful.modalities.text import TextInput
+from heedful.stats.rounding import rounding_step
 
 if TYPE_CHECKING:
     from heedful.core.model import Model
@@ -63,8 +65,8 @@ def _removals(session: Session, explained: Explained) -> list[Removal]:
     fitted = (name for item in explained.items for name in item.fitted_by or ())
     used = dict.fromkeys((*session.model.operators, *fitted))  # one that was named, too
     for operator in sorted(used, key=lambda name: name != first):
-        ends = _known(session, explained, operator, [np.ones(d, bool)])
-        leave_one_out = ends[0] - np.array(_known(session, explained, operator, ~np.eye(d, dtype=bool)))
+        full = _known(session, explained, operator, [np.ones(d, bool)])[0]
+        leave_one_out = full - np.array(_known(session, explained, operator, ~np.eye(d, dtype=bool)))
         if np.isfinite(leave_one_out).any():
             gone, kept = (_curves(session, explained, operator, keeping) for keeping in (False, True))
             removals.append(Removal(operator, tuple(leave_one_out.tolist()), *gone, *kept))
@@ -72,8 +74,14 @@ def _removals(session: Session, explained: Explained) -> list[Removal]:
 
 
 def _known(session: Session, explained: Explained, operator: str, keep: Any) -> list[float]:
-    first = explained.items[0]
-    return session.known_values(first.x, first.target, np.asarray(keep), operator, explained.unit)
+    """Values that were run; those that are f(x) but for rounding are f(x)."""
+    first, keep = explained.items[0], np.asarray(keep)
+    whole = np.ones((1, keep.shape[1]), bool)
+    (full, *_), values = (
+        session.known_values(first.x, first.target, rows, operator, explained.unit) for rows in (whole, keep)
+    )
+    step = rounding_step(session.model, np.array([v for v in (full, *values) if np.isfinite(v)]))
+    return [full if abs(value - full) <= step else value for value in values]
 
 
 def _curves(

@@ -17,7 +17,7 @@ word alone is what a reader understands.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -142,20 +142,24 @@ def standings(evidence: Sequence[Evidence]) -> list[MethodStanding]:
     return sorted(shown, key=lambda one: -one.beat)
 
 
-def no_better_than_controls(evidence: Sequence[Evidence]) -> dict[str, tuple[str, ...]]:
-    """Of each method that was judged, the controls whose mean skill is not below its own. Controls that do
-    not look at the model show what an order gets for free; random orders are judged by `standings`."""
-    skills: dict[str, list[float]] = {}
+def lower_than_controls(evidence: Sequence[Evidence]) -> dict[str, tuple[str, ...]]:
+    """Of each method that was judged, the controls with a higher mean skill, over the cells (metric ×
+    operator) that both have. It describes one input and tests nothing."""
+    skills: dict[str, dict[tuple[str, str], float]] = {}
     for e in evidence:
         if e.orders and not e.circular and e.family and math.isfinite(e.skill):
-            skills.setdefault(e.method, []).append(e.skill)
-    means = {method: sum(values) / len(values) for method, values in skills.items()}
-    controls = [name for name in CONTROLS if name != CONTROL and name in means]
+            skills.setdefault(e.method, {})[e.metric, e.operator] = e.skill
+    controls = [name for name in CONTROLS if name != CONTROL and name in skills]
     return {
-        method: tuple(control for control in controls if means[control] >= mean)
-        for method, mean in means.items()
+        method: tuple(control for control in controls if _lower(own, skills[control]))
+        for method, own in skills.items()
         if method not in CONTROLS
     }
+
+
+def _lower(own: Mapping[tuple[str, str], float], control: Mapping[tuple[str, str], float]) -> bool:
+    both = [cell for cell in own if cell in control]
+    return sum(own[cell] for cell in both) < sum(control[cell] for cell in both)
 
 
 def verdict_text(

@@ -141,6 +141,8 @@ class Attribution(CodedResult):
         method cannot score them.
     over
         What the scores belong to: "token" for texts.
+    asked
+        The units that were asked for, in which the scores are listed. If empty, those of `over`.
 
     Examples
     --------
@@ -172,6 +174,7 @@ class Attribution(CodedResult):
     fitted_by: tuple[str, ...] | None = ()
     written: Written | None = None
     over: str = ""  # the atoms that the scores live on: "token" of a text
+    asked: str = ""  # the units that were asked for; "": those that the scores were made for
 
     def __post_init__(self) -> None:
         scores = np.asarray(self.scores, dtype=np.float64)
@@ -194,11 +197,12 @@ class Attribution(CodedResult):
 
     @property
     def own_unit(self) -> str:
-        """The units that the scores were made for. Scores by atom are shown by the input's default units."""
-        return self.x.default_unit if self.over == self.x.atom else self.over
+        """The units that were asked for, else those that the scores were made for. Scores by atom are shown
+        by the input's default units."""
+        return self.asked or (self.x.default_unit if self.over == self.x.atom else self.over)
 
     def units(self, name: str = "") -> list[UnitScore]:
-        """Units with their scores. "" means the units that they were made for. If a unit was removed as a
+        """Units with their scores. "" means the units that were asked for. If a unit was removed as a
         whole, its score and its standard error are spread evenly over its atoms, so the sums over atoms are
         exact."""
         units = self.x.units(name or self.own_unit)

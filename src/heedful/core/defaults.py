@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 CONTROL = "random"  # the method that knows nothing, with which the others are compared
-# methods that do not look at the model: one that beats random orders shows what can be had without it
+# methods that do not look at the model: what they reach can be had without it, so none is ever recommended
 CONTROLS = (CONTROL, "edges", "smooth-random", "centre")
+# controls that every audit runs where the model's inputs have them, whatever methods were named
+AUDIT_CONTROLS = ("edges", "smooth-random")
 
 
 # What runs when no method is named: one of each kind, few enough to read together; --method all runs more.

@@ -4,7 +4,7 @@
     smooth-random   random noise, blurred: smooth maps look plausible and beat rough ones without knowing more
     centre          a bump in the middle: photographs have their thing there (Judd et al. 2009)
 
-A map that is no better than these has not been shown to explain anything.
+A map that is not shown better than these is not shown to explain anything.
 Cost: one forward for the output. Needs: a picture.
 """
 

@@ -34,7 +34,7 @@ import numpy as np
 from scipy import stats
 
 from heedful.core.arrays import Floats
-from heedful.core.defaults import CONTROL
+from heedful.core.defaults import CONTROL, MIN_COMPARED_TEXTS
 from heedful.core.errors import HeedfulError
 from heedful.core.evidence import Evidence
 from heedful.core.input import NEVER, Input
@@ -46,8 +46,11 @@ from heedful.engine.session import Session
 from heedful.metrics.faithfulness import ranked, tops
 from heedful.metrics.metric_input import MetricInput
 from heedful.modalities.neighbours import SMOOTHED, smoothed
+from heedful.stats.best_comparison import ALPHA
+from heedful.stats.exchange_test import holm
 from heedful.stats.intervals import Interval, bootstrap, percentile_interval
 from heedful.stats.linear_imputation import NOISE, imputed_row
+from heedful.stats.paired_test import paired_p
 
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 ORDERS = ("morf", "lerf")
@@ -148,25 +151,43 @@ class Road(NotebookRepr):
     curves: tuple[RoadCurve, ...]  # best first
     tau: float  # Kendall's tau of the rankings by MoRF and by LeRF, over the methods
     n: int
+    better: tuple[str, ...] = ()  # methods shown better than random scores and smoothed random scores
+    smoothing: tuple[str, ...] = ()  # methods whose scores are shown better when smoothed
 
     def __getitem__(self, method: str) -> RoadCurve:
         return next(curve for curve in self.curves if curve.method == method)
 
     def __str__(self) -> str:
-        best = self.curves[0]
-        gains = [
-            curve.method
-            for curve in self.curves
-            if not curve.method.endswith(SMOOTHED) and self[curve.method + SMOOTHED].combined > curve.combined
-        ]
-        lines = [f"{best.method} has the best mean of both orders on {self.n} inputs ({best.combined:.3g})."]
+        """Means are described; what is called better was tested."""
+        own = [curve for curve in self.curves if _base(curve.method) != CONTROL and _plain(curve.method)]
+        lines = []
+        if own:
+            first, (low, high) = own[0], own[0].interval
+            mean = f"{first.combined:.3g} ({low:.3g} to {high:.3g})"
+            lines.append(f"Highest mean of both orders on {self.n} inputs: {first.method}, {mean}.")
+            lines.append(self._tested([curve.method for curve in own]))
         lines.append(f"The rankings by MoRF and by LeRF agree with τ = {self.tau:.2f} (1: the same ranking).")
-        if gains:
-            lines.append(
-                f"Smoothing improves {', '.join(gains)}, although it adds no information: differences of "
-                "that size are no evidence for a method."
-            )
+        if self.smoothing:
+            names = ", ".join(self.smoothing)
+            lines.append(f"Shown to be better when smoothed, which adds no information: {names}.")
         return " ".join(lines)
+
+    def _tested(self, methods: Sequence[str]) -> str:
+        if self.n < MIN_COMPARED_TEXTS:
+            return f"To test it against random scores, at least {MIN_COMPARED_TEXTS} inputs are needed."
+        controls = "random scores and smoothed random scores"
+        rest = [method for method in methods if method not in self.better]
+        lines = [f"Better than {controls}: {', '.join(self.better)}."] if self.better else []
+        lines += [f"Not shown better than {controls}: {', '.join(rest)}."] if rest else []
+        return " ".join(lines)
+
+
+def _plain(method: str) -> bool:
+    return not method.endswith(SMOOTHED)
+
+
+def _base(method: str) -> str:
+    return method.removesuffix(SMOOTHED)
 
 
 def road(
@@ -233,7 +254,31 @@ def road(
     means = [[float(np.mean(curve.value[order])) for curve in named] for order in ORDERS]
     tau = ranking_tau([-value for value in means[0]], means[1])
     ordered = tuple(sorted(curves, key=lambda curve: -curve.combined))
-    return Road(tuple(shares), ordered, tau, len(inputs))
+    combined = {name: _combined(result) for name, result in results.items()}
+    better, smoothing = _shown(combined, seed)
+    return Road(tuple(shares), ordered, tau, len(inputs), better, smoothing)
+
+
+def _shown(each: Mapping[str, Floats], seed: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Methods that are better than both controls, and those that smoothing makes better: paired tests over
+    inputs, Holm over all tests of a kind, 2.5 % each. `each`: by name, one value per input."""
+    names = [name for name in each if _plain(name)]
+    methods = [name for name in names if name != CONTROL]
+    if len(each[CONTROL]) < MIN_COMPARED_TEXTS:
+        return (), ()
+    controls = (CONTROL, CONTROL + SMOOTHED)
+    above = [(name, each[name] - each[control]) for name in methods for control in controls]
+    gains = [(name, each[name + SMOOTHED] - each[name]) for name in names]
+    return _significant(above, seed), _significant(gains, seed)
+
+
+def _significant(gaps: Sequence[tuple[str, Floats]], seed: int) -> tuple[str, ...]:
+    """Names of which every difference is shown to be above 0."""
+    if not gaps:
+        return ()
+    p = holm(paired_p(np.stack([gap for _, gap in gaps], axis=1), seed))
+    failed = {name for (name, _), value in zip(gaps, p, strict=True) if not value <= ALPHA}
+    return tuple(name for name in dict.fromkeys(name for name, _ in gaps) if name not in failed)
 
 
 def _answers(session: Session, x: Input, truth: int | None, keep: Masks, unit: str) -> Floats:
@@ -252,8 +297,14 @@ def _answers(session: Session, x: Input, truth: int | None, keep: Masks, unit: s
     return np.stack([own, right], 1)
 
 
+def _combined(result: Floats) -> Floats:
+    """(inputs,) of (orders, inputs, shares, 2)."""
+    values: Floats = (result[1, ..., 0] - result[0, ..., 0]).mean(1) / 2
+    return values
+
+
 def _curve(name: str, result: Floats, seed: int) -> RoadCurve:
-    each = (result[1, ..., 0] - result[0, ..., 0]).mean(1) / 2  # (inputs,)
+    each = _combined(result)
     means = bootstrap(lambda counts: counts @ each / counts.sum(-1), len(each), seed)
     value, accuracy = (
         {order: tuple(result[o, ..., part].mean(0).tolist()) for o, order in enumerate(ORDERS)}

@@ -6,6 +6,9 @@
                          random-order standard deviations (heedful.stats.best_comparison, 2.5 %). Of the
                          certified methods the one with the fewest model inputs; if none is certified the
                          highest mean, "not certified"
+    controls             methods that do not look at the model (core.defaults.CONTROLS) take no part. Each
+                         method is compared with each of them, input by input: one-sided, Holm over methods
+                         and controls, 2.5 % (heedful.stats.paired_test)
 
 Metrics speak through their family: remove-the-top and keep-the-top have one voice each, and within a family
 all cells (metric × operator) count alike. Other metrics take no part. A cell counts whoever leads in it.
@@ -24,13 +27,14 @@ import numpy as np
 from scipy import special
 
 from heedful.core.arrays import Floats
-from heedful.core.defaults import MIN_COMPARED_TEXTS, MIN_TEXTS
+from heedful.core.defaults import CONTROLS, MIN_COMPARED_TEXTS, MIN_TEXTS
 from heedful.core.phrases import InputWords
 from heedful.core.result import NotebookRepr
 from heedful.metrics.random_orders import MetricCell, Pools, beaten, by_family, exchanged, standard
 from heedful.stats import sequential_tests
 from heedful.stats.best_comparison import ALPHA, BestComparison, best_methods
 from heedful.stats.exchange_test import DRAWS, exchange_p, holm
+from heedful.stats.paired_test import paired_p, paired_p_at_all_times
 
 DELTA = 0.3  # random-order standard deviations: a smaller difference does not decide which to use
 
@@ -71,6 +75,24 @@ class MethodVerdict(NotebookRepr):
     by_family: Mapping[str, float] = field(default_factory=dict)  # shares
     by_operator: Mapping[str, float] = field(default_factory=dict)
     fitted_by: tuple[str, ...] | None = ()  # removal operators; None: not known
+    # control -> p of "not better than it", corrected for all methods and controls; empty: not tested
+    against: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def not_shown_better(self) -> tuple[str, ...]:
+        """The controls than which it is not shown better."""
+        return tuple(control for control, p in self.against.items() if not p <= ALPHA)
+
+
+@dataclass(frozen=True)
+class ControlVerdict(NotebookRepr):
+    """What a control reaches that does not look at the model. Nothing is claimed of it."""
+
+    control: str
+    texts: int  # with a value in every cell
+    won: int  # of these, on which it beat more than half of the random orders
+    share: float  # of random orders beaten, mean over texts
+    z: float  # mean distance from random orders, in their standard deviations
 
 
 @dataclass(frozen=True)
@@ -108,6 +130,11 @@ class Verdict(NotebookRepr):
         The difference between two methods that an audit of this size detects in 80 % of cases.
     words
         What the sentences call the inputs and their parts: texts and words, or pictures and patches.
+    controls
+        Controls that do not look at the model, such as `edges`. They are never recommended.
+    controlled
+        Number of inputs on which methods were compared with the controls. 0 if there are no controls or too
+        few inputs.
 
     Examples
     --------
@@ -134,6 +161,8 @@ class Verdict(NotebookRepr):
     visible_share: float = math.nan  # the share that would be claimed in 80 % of audits like this
     visible_gap: float = math.nan  # the same of a difference between two methods
     words: InputWords = TEXT  # what sentences call the inputs and their parts
+    controls: tuple[ControlVerdict, ...] = ()
+    controlled: int = 0  # inputs on which methods were compared with the controls; 0: they were not
 
     def __getitem__(self, method: str) -> MethodVerdict:
         return next(each for each in self.methods if each.method == method)
@@ -169,6 +198,15 @@ class Verdict(NotebookRepr):
         return [each.method for each in self.methods if each.may_be_best]
 
     @property
+    def not_shown_better(self) -> dict[str, list[str]]:
+        """For each control: the methods that are not shown better than it. Empty if this was not tested."""
+        names = dict.fromkeys(control for each in self.methods for control in each.against)
+        return {
+            control: [each.method for each in self.methods if control in each.not_shown_better]
+            for control in names
+        }
+
+    @property
     def operators(self) -> tuple[str, ...]:
         """Removal operators that judged the methods."""
         return tuple(dict.fromkeys(cell.operator for cell in self.cells))
@@ -197,7 +235,10 @@ def judge(
     exchanges   drawn for each p value; the test is exact with any number
     """
     facts = facts or MethodFacts()
+    pools, controls = split_controls(pools)
     pools, missing = _present(pools)
+    controls, blank = _present(controls)
+    missing |= blank
     facts = MethodFacts(facts.inputs, facts.fitted_by, {**facts.left_out, **missing})
     n = len(pools)
     if not pools.methods or not n or not pools.cells:
@@ -224,6 +265,8 @@ def judge(
     settled = (
         [_settled(one, float(low)) for one, low in zip(methods, below, strict=True)] if always else methods
     )
+    if tested := _compared(pools, controls, unknown, seed, 0 if always else exchanges):
+        settled = [replace(one, against=tested.p[one.method]) for one in settled]
     ordered = sorted(settled, key=lambda one: -one.z)
     use = _use(ordered, compared)
     values = (visible_share(n, len(pools.methods), spread), _visible_gap(best))
@@ -241,7 +284,75 @@ def judge(
         flat=flat,
         visible_share=values[0],
         visible_gap=values[1],
+        controls=_controls(controls),
+        controlled=tested.n if tested else 0,
     )
+
+
+def split_controls(pools: Pools) -> tuple[Pools, Pools]:
+    """Methods, and controls that do not look at the model."""
+    every = {cell.operator for cell in pools.cells}
+    methods = [name for name in pools.methods if name not in CONTROLS]
+    return pools.only(methods, every), pools.only([n for n in pools.methods if n in CONTROLS], every)
+
+
+def _controls(pools: Pools) -> tuple[ControlVerdict, ...]:
+    """What each control reached."""
+    w = by_family(beaten(pools.values, pools.orders), pools.cells) if pools.methods else np.zeros((0, 0))
+    z = by_family(standard(pools.values, pools.orders), pools.cells) if pools.methods else w
+    lines = []
+    for place, name in enumerate(pools.methods):
+        there = np.isfinite(w[:, place])
+        mine = w[there, place]
+        won, share = int((mine > 0.5).sum()), _mean(mine)
+        lines.append(ControlVerdict(name, int(there.sum()), won, share, _mean(z[there, place])))
+    return tuple(lines)
+
+
+@dataclass(frozen=True)
+class _AgainstControls:
+    n: int  # inputs on which all have values
+    p: Mapping[str, Mapping[str, float]]  # method -> control -> corrected p
+
+
+def _compared(
+    pools: Pools, controls: Pools, unknown: Sequence[str], seed: int, exchanges: int
+) -> _AgainstControls | None:
+    """Every method with every control, input by input; no exchanges: looked at after every input.
+
+    None where there are no controls, or fewer inputs than a claim needs.
+    """
+    if not pools.methods or not controls.methods:
+        return None
+    whole = np.isfinite(pools.values).all((1, 2)) & np.isfinite(controls.values).all((1, 2))
+    n = int(whole.sum())
+    if n < MIN_COMPARED_TEXTS:
+        return None
+    operators = list(dict.fromkeys(cell.operator for cell in pools.cells))
+    owners, gaps = list[str](), list[Floats]()
+    for name in pools.methods:
+        # of what fitted it nothing is known: it must be better under every operator by itself
+        for judging in [[operator] for operator in operators] if name in unknown else [operators]:
+            own, theirs = _z(pools.only([name], judging)), _z(controls.only(controls.methods, judging))
+            owners.append(name)
+            gaps.append((own - theirs)[whole])  # (n, controls)
+    every = np.concatenate(gaps, axis=1)
+    raw = paired_p(every, seed, exchanges) if exchanges else paired_p_at_all_times(every)
+    each = raw.reshape(len(owners), -1)
+    p = np.stack([each[[owner == name for owner in owners]].max(0) for name in pools.methods])
+    adjusted = holm(p.ravel()).reshape(p.shape)
+    return _AgainstControls(
+        n,
+        {
+            name: dict(zip(controls.methods, row.tolist(), strict=True))
+            for name, row in zip(pools.methods, adjusted, strict=True)
+        },
+    )
+
+
+def _z(pools: Pools) -> Floats:
+    """(n, M) distances from random orders."""
+    return by_family(standard(pools.values, pools.orders), pools.cells)
 
 
 def _present(pools: Pools) -> tuple[Pools, dict[str, str]]:
@@ -351,7 +462,8 @@ def _settled(one: MethodVerdict, below: float) -> MethodVerdict:
 
 
 def _use(ordered: Sequence[MethodVerdict], compared: bool) -> MethodVerdict | None:
-    """The recommendation: the cheapest certified method, else the best mean of those better than random."""
+    """The recommendation: the cheapest certified method, else the best mean of those better than random. Of
+    the certified methods, those come first that are shown better than every control."""
     better = [one for one in ordered if one.better]
     if len(ordered) == 1:
         return better[0] if better else None
@@ -360,7 +472,10 @@ def _use(ordered: Sequence[MethodVerdict], compared: bool) -> MethodVerdict | No
     certified = [one for one in better if one.certified]
     if not certified:
         return better[0]
-    return min(certified, key=lambda one: (math.inf if math.isnan(one.inputs) else one.inputs, -one.z))
+    above = [one for one in certified if not one.not_shown_better]
+    return min(
+        above or certified, key=lambda one: (math.inf if math.isnan(one.inputs) else one.inputs, -one.z)
+    )
 
 
 def _visible_gap(best: BestComparison | None) -> float:

@@ -1,7 +1,8 @@
 """A verdict in plain sentences. Fields decide what is said; words come last.
 
 The answer is one sentence: "Use occlusion: it beat random orders on 47 of 50 texts." One line each says which
-methods are as good, better than random, too, not proven better, and left out. The grounds are for the
+methods are as good, better than random, too, not proven better, not shown better than a control that does not
+look at the model, and left out. The grounds are for the
 details: disagreement, distances, power, operators, and how sure it is.
 """
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from heedful.metrics.verdict import MethodVerdict, Verdict
 
 PROMISE = "In about 95 % of audits, all statements of the verdict are true."
+PROMISE_WITH_CONTROLS = "In about 92.5 % of audits, all statements of the verdict are true."  # one test more
 CANNOT = "It cannot be settled with this many"
 UNIT = "standard deviations of random orders"  # of gaps and distances
 MIN_SHOWN_DIFFERENCE = 0.1  # shares of families or operators that differ by more are shown
@@ -40,15 +42,17 @@ def answer(verdict: Verdict) -> list[str]:
     if verdict.n < MIN_TEXTS:
         few = f"{_texts(verdict)} {'is' if verdict.n == 1 else 'are'} too few for a verdict"
         return [f"{few}: at least {MIN_TEXTS} are needed.", *_left_out(verdict)]
-    return [_headline(verdict), *_compared(verdict), *_rest(verdict), *_left_out(verdict)]
+    lines = [_headline(verdict), *_compared(verdict), *_rest(verdict), *_not_shown_better(verdict)]
+    return [*lines, *_left_out(verdict)]
 
 
 def grounds(verdict: Verdict) -> list[str]:
     """How the verdict was reached and how sure it is."""
     if not verdict.methods or verdict.flat or verdict.n < MIN_TEXTS:
         return []
-    found = [*_disagree(verdict), *_distance(verdict), *_best(verdict)]
-    return [*found, _settled(verdict), _judged(verdict), PROMISE]
+    found = [*_disagree(verdict), *_distance(verdict), *_best(verdict), *_shown_better(verdict)]
+    promise = PROMISE_WITH_CONTROLS if verdict.controlled else PROMISE
+    return [*found, _settled(verdict), _judged(verdict), promise]
 
 
 def _texts(verdict: Verdict) -> str:
@@ -71,7 +75,9 @@ def _headline(verdict: Verdict) -> str:
         are = "is" if len(verdict.better) == 1 else "are"
         return f"{names} {are} better than random orders on these {_texts(verdict)}."
     one, words = verdict[verdict.use], verdict.words
-    unsure = ", not certified" if verdict.compared and not verdict.certified else ""
+    limits = ["not certified"] if verdict.compared and not verdict.certified else []
+    limits += [f"not shown better than {_either(one.not_shown_better)}"] if one.not_shown_better else []
+    unsure = f", {' and '.join(limits)}" if limits else ""
     return f"Use {verdict.use}{unsure}: it beat random orders on {one.won:,} of {words.counted(one.texts)}."
 
 
@@ -80,7 +86,9 @@ def _compared(verdict: Verdict) -> list[str]:
     if not verdict.better:
         return []
     if not verdict.use:
-        few = f"To compare methods, at least {verdict.words.counted(MIN_COMPARED_TEXTS)} are needed"
+        controls = [f"with {listed([one.control for one in verdict.controls])}"] if verdict.controls else []
+        others = f" {listed(['with each other', *controls])}" if controls else ""
+        few = f"To compare methods{others}, at least {verdict.words.counted(MIN_COMPARED_TEXTS)} are needed"
         if verdict.common < verdict.n:
             few += f" on which all have scores; there are {verdict.common:,}"
         return [f"{few}."]
@@ -120,6 +128,43 @@ def _rest(verdict: Verdict) -> list[str]:
     if verdict.better and verdict.not_proven:
         lines.append(f"Not proven better: {', '.join(verdict.not_proven)}.")
     return lines
+
+
+def _not_shown_better(verdict: Verdict) -> list[str]:
+    """Which methods are not shown better than a control that does not look at the model."""
+    if not verdict.controls:
+        return []
+    if not verdict.controlled:
+        if verdict.better and not verdict.use:
+            return []  # said with the comparison of methods
+        names = listed([one.control for one in verdict.controls])
+        counted = verdict.words.counted(MIN_COMPARED_TEXTS)
+        return [f"To compare with {names}, which do not look at the model, at least {counted} are needed."]
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for one in verdict.methods:
+        if one.not_shown_better:
+            groups.setdefault(one.not_shown_better, []).append(one.method)
+    return [f"Not shown better than {_either(controls)}: {', '.join(m)}." for controls, m in groups.items()]
+
+
+def _shown_better(verdict: Verdict) -> list[str]:
+    """What the controls reached, and which methods are better than all of them."""
+    if not verdict.controls:
+        return []
+    words = verdict.words
+    won = [f"{one.control} on {one.won:,} of {words.counted(one.texts)}" for one in verdict.controls]
+    lines = [f"Without looking at the model, random orders were beaten by {listed(won)}."]
+    better = [one.method for one in verdict.methods if one.against and not one.not_shown_better]
+    if better:
+        names, count = listed([one.control for one in verdict.controls]), verdict.controlled
+        lines.append(f"Better than {names} on {words.counted(count)}: {', '.join(better)}.")
+    return lines
+
+
+def _either(names: Sequence[str]) -> str:
+    """edges, smooth-random or centre"""
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def _distance(verdict: Verdict) -> list[str]:

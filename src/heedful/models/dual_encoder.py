@@ -27,6 +27,7 @@ from torch import Tensor, nn
 
 from heedful.core.arrays import Floats
 from heedful.core.cost import Meter
+from heedful.core.defaults import AUDIT_CONTROLS
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Input, Rectangle
 from heedful.core.model import FeatureMap, HeadStates, Masks, Model
@@ -86,7 +87,7 @@ class DualEncoder(Model):
     some_input = {"picture": np.full((8, 8, 3), 128, dtype=np.uint8), "text": "a"}  # noqa: RUF012
     default_methods = (
         *("grad-x-input", "integrated-gradients", "grad-eclip", "chefer", "occlusion", "lime"),
-        "edges",
+        *AUDIT_CONTROLS,
     )
     baselines = ("mean", "black", "blur")
 

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from heedful.core.arrays import Floats
 from heedful.core.cost import Meter
-from heedful.core.defaults import DEFAULT_METHODS
+from heedful.core.defaults import AUDIT_CONTROLS, DEFAULT_METHODS
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Input, Rectangle
 from heedful.core.model import FeatureMap, HeadStates, Masks, Model
@@ -62,7 +62,7 @@ class PictureModel(Model):
     kind = "classifier"
     modality = ImageInput.modality
     reader: ImageReader
-    default_methods: tuple[str, ...] = (*DEFAULT_METHODS, "gradcam", "edges")
+    default_methods: tuple[str, ...] = (*DEFAULT_METHODS, "gradcam", *AUDIT_CONTROLS)
     baselines: tuple[str, ...] = ("mean", "black", "blur", "noise")
     operators: tuple[str, ...] = COLOURING
     batch_pixels: int = BATCH_PIXELS

@@ -30,7 +30,6 @@ from heedful.core.document import (
 from heedful.core.numbers import percent
 from heedful.metrics import sensitivity_warning
 from heedful.metrics.smoothing import smoothing_sentences
-from heedful.metrics.verdict import MethodVerdict
 from heedful.metrics.verdict_sentences import answer, grounds
 from heedful.reports.audit_rows import labels, shown_rows
 from heedful.reports.audit_tables import (
@@ -110,22 +109,25 @@ def _skipped(audit: Audit) -> Iterator[str]:
 
 def _chart(audit: Audit) -> Figure | None:
     """The number of the headline for every method, with exact intervals."""
-    lines = [_line(one) for one in ordered(audit) if one.texts]
+    lines = [_line(one.method, one.won, one.texts) for one in ordered(audit) if one.texts]
+    controls = [one for one in audit.verdict.controls if one.texts]
+    lines += [_line(f"{one.control} (control)", one.won, one.texts) for one in controls] if lines else []
     if not lines or audit.verdict.flat:
         return None
     many = audit.verdict.words.many
     name = f"share of {many} on which it beat most random orders"
     chart = Forest(lines, name, f"Share of {many} won, by method", "high", 0.5, "random", ends=(0.0, 1.0))
     alone = "Lines: 95 % intervals, each for one method."
+    alone += " A control does not look at the model." if controls else ""
     if audit.verdict.looked_always:
         alone = f"Lines: 95 % intervals as if the number of {many} had been fixed in advance."
     corrected = " The verdict is corrected for the number of methods." if grounds(audit.verdict) else ""
     return Figure(chart, f"{alone}{corrected}", "verdict")
 
 
-def _line(one: MethodVerdict) -> Line:
-    share, (low, high) = share_of_count(one.won, one.texts)
-    return Line(one.method, share, low, high)
+def _line(name: str, won: int, texts: int) -> Line:
+    share, (low, high) = share_of_count(won, texts)
+    return Line(name, share, low, high)
 
 
 # --- everything else -------------------------------------------------------------------------------

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from heedful.audits.result import Audit
 from heedful.core.document import Cell, Column, Row, Section, Table, text_table
 from heedful.core.evidence import Evidence
 from heedful.core.numbers import MISSING, at_most, fixed, fixed_signed, percent, short, span
-from heedful.metrics.verdict import MethodVerdict
+from heedful.metrics.verdict import ControlVerdict, MethodVerdict
 
 BETTER, NOT_PROVEN, CIRCULAR = "●", "○", "↻"
 HEADS = ("method", "{many} won", "orders beaten", "z", "gap", "model inputs")
@@ -21,6 +21,11 @@ LEGEND = (
     "z: distance from random orders, in their standard deviations. Gap: no method is better by more. "
     "Model inputs: per explanation."
 )
+CONTROLS = (
+    " A control does not look at the model. Not shown better than: the controls for which a paired test over "
+    "{many} does not show that the method is better."
+)
+NOT_SHOWN = "not shown better than"
 SINGLE = "Each interval is for one number. The marks under By method are corrected for many comparisons."
 SKILL = (
     "Skill, with its 95 % interval over {many}: 0 is a random order, 1 the best order found. "
@@ -54,9 +59,23 @@ def ordered(audit: Audit) -> list[MethodVerdict]:
     return sorted(audit.verdict.methods, key=lambda one: one.method != audit.verdict.use)
 
 
+def verdict_heads(audit: Audit) -> tuple[str, ...]:
+    """With a column for controls, where methods were compared with them."""
+    heads = (*HEADS, NOT_SHOWN) if audit.verdict.controlled else HEADS
+    return tuple(worded(head, audit) for head in heads)
+
+
 def verdict_rows(audit: Audit) -> list[tuple[str, ...]]:
-    """One row per method of the verdict, under HEADS."""
-    return [_verdict_row(one) for one in ordered(audit)]
+    """One row per method of the verdict, under `verdict_heads`; the controls below."""
+    controlled = bool(audit.verdict.controlled)
+    rows = [(*_verdict_row(one), *[", ".join(one.not_shown_better)] * controlled) for one in ordered(audit)]
+    below = [(*_control_row(one), *[""] * controlled) for one in audit.verdict.controls]
+    return rows + below if rows else []
+
+
+def _control_row(one: ControlVerdict) -> tuple[str, ...]:
+    won = f"{one.won:,} of {one.texts:,}"
+    return f"{one.control} (control)", won, percent(one.share), fixed(one.z), "", ""
 
 
 def _verdict_row(one: MethodVerdict) -> tuple[str, ...]:
@@ -75,13 +94,18 @@ def verdict_section(audit: Audit) -> Section | None:
     rows = verdict_rows(audit)
     if not rows:
         return None
-    used = [one.method == audit.verdict.use for one in ordered(audit)]
+    used = [one.method == audit.verdict.use for one in ordered(audit)] + [False] * len(audit.verdict.controls)
     drawn = [
         Row(tuple(Cell(text, style="good" if use else "") for text in row))
         for row, use in zip(rows, used, strict=True)
     ]
-    table = Table("The verdict by method", _columns([worded(head, audit) for head in HEADS]), tuple(drawn))
-    return Section("The verdict by method", (table,), worded(LEGEND, audit), "by-method")
+    columns = [
+        replace(column, words=column.words or column.title == NOT_SHOWN)
+        for column in _columns(verdict_heads(audit))
+    ]
+    table = Table("The verdict by method", tuple(columns), tuple(drawn))
+    legend = LEGEND + (CONTROLS if audit.verdict.controlled else "")
+    return Section("The verdict by method", (table,), worded(legend, audit), "by-method")
 
 
 def _columns(heads: Sequence[str]) -> tuple[Column, ...]:

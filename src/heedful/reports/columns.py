@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from heedful.comparisons.result import Comparison, ranked_unit
 from heedful.core.attribution import Attribution, UnitScore
 from heedful.core.defaults import CONTROL
 from heedful.modalities.text import TextInput
+from heedful.reports.tested_methods import nothing_changes
 from heedful.stats.intervals import NORMAL_QUANTILE
 
 STYLES = {"+": "blue", "−": "dark_orange3", "": "magenta"}
@@ -86,9 +87,12 @@ def column(item: Attribution, unit: str = "word", beside: Sequence[UnitScore] = 
 
 
 def columns(comparison: Comparison) -> list[ScoreColumn]:
-    """Every method's column; the control last."""
+    """Every method's column; the control last. Where nothing that was removed changes the output, no unit is
+    stronger than another, and none is shaded."""
     unit = ranked_unit(comparison)
     results = [column(item, unit, written_words(item, unit)) for item in comparison.attributions]
+    if nothing_changes(comparison):
+        results = [replace(each, top=0.0) for each in results]
     return sorted(results, key=lambda each: each.method == CONTROL)
 
 

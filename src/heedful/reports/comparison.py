@@ -79,7 +79,7 @@ def first(comparison: Comparison, ask: str = "") -> tuple[Node, ...]:
     sentences = [first_screen.why(comparison), *first_contradictions(comparison)]
     sentences += [first_screen.little(comparison), first_screen.none_better(comparison)]
     sentences += [first_screen.better_than_random(comparison), first_screen.better_control(comparison)]
-    sentences += [first_screen.no_better(comparison)]
+    sentences += [first_screen.scored_lower(comparison)]
     text_notes = [note for who, note in notes(comparison) if who == comparison.x.noun]
     cut = {method: why for method, why in comparison.skipped.items() if INTERRUPTED in why}
     text_notes += [f"{method} not run: {why}." for method, why in cut.items()]

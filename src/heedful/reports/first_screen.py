@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from heedful.comparisons.result import Comparison, ranked_unit, unit_noun
-from heedful.comparisons.single_text import draws_needed, no_better_than_controls, standings
+from heedful.comparisons.single_text import draws_needed, lower_than_controls, standings
 from heedful.core.defaults import CONTROLS
 from heedful.core.internals import Removal
 from heedful.core.phrases import listed, plural
@@ -23,6 +23,7 @@ from heedful.reports.contradictions import REMOVED, STRONG, contradicts, effect_
 from heedful.reports.tested_methods import (
     largest_effect,
     none_passed,
+    nothing_changes,
     passed,
     passed_controls,
     removal,
@@ -36,12 +37,15 @@ CANDIDATES = 5  # strongest words of a method, of which those with the largest m
 ASK_FOR_AUDIT = "Which method to use: heedful audit on 50 {} or more, or pass --audit RUN."
 ASK_FOR_AUDIT_IN_PYTHON = "Which method to use: heedful.audit on 50 {} or more, or pass audit=RUN."
 SHORT = 5  # words up to which there are few orders
+MUCH = 3.0  # times: effects by two operators that differ by more are both told
 LONG_LABEL = 30  # characters; a longer label is called "it"
 
 
 def why(comparison: Comparison) -> str:
     """Which units speak for and against the target, with their measured effects."""
     measured = removal(comparison)
+    if nothing_changes(comparison):
+        return "Nothing that was removed changes the output, so nothing is shaded and no method is compared."
     if not comparison.evidence:
         units = plural(unit_noun(comparison))
         none = f"No evidence was measured, so no {units} are named: the colours show what one method claims."
@@ -107,16 +111,34 @@ def for_and_against(
         for number, i in enumerate(order):
             drawn = f"{NUMBERS[number]} {labels[i]}" if comparison.x.noun == "picture" else f"“{labels[i]}”"
             if sign * effects[i] > 0:
-                names.append(f"{drawn} ({effect_text(effects[i])})")
+                names.append(f"{drawn} ({effect_text(effects[i])}{_by_another(comparison, measured, i)})")
         if names:
             joined = "; ".join(names) if comparison.x.noun == "picture" else ", ".join(names)
             parts.append(f"{side} {'it' if parts else name}: {joined}.")
     return " ".join(parts)
 
 
+def _by_another(comparison: Comparison, measured: Removal, unit: int) -> str:
+    """The effect by the operator that disagrees most, where it has the other sign or is more than MUCH times
+    as large or as small; "" where they agree."""
+    own = measured.leave_one_out[unit]
+    others = {
+        r.operator: r.leave_one_out[unit]
+        for r in comparison.internals.removals
+        if r.operator != measured.operator and math.isfinite(r.leave_one_out[unit])
+    }
+    if not others:
+        return ""
+    operator = max(others, key=lambda name: abs(others[name] - own))
+    small, large = sorted((abs(own), abs(others[operator])))
+    if own * others[operator] > 0 and large <= MUCH * small:
+        return ""
+    return f"; {effect_text(others[operator])} by {operator}"
+
+
 def none_better(comparison: Comparison) -> str:
     """Where no method passed: that it is so, and what it means."""
-    if not none_passed(comparison):
+    if not none_passed(comparison) or nothing_changes(comparison):
         return ""
     unit, noun = unit_noun(comparison), comparison.x.noun
     count = len(comparison.x.units(ranked_unit(comparison)))
@@ -161,7 +183,7 @@ def _effects(comparison: Comparison, measured: Removal | None) -> str:
 def _largest(measured: Removal) -> list[int]:
     """The units with the largest measured effects."""
     effects, top = measured.leave_one_out, largest_effect(measured)
-    known = [i for i, value in enumerate(effects) if math.isfinite(value)]
+    known = [i for i, value in enumerate(effects) if math.isfinite(value) and value]
     order = sorted(known, key=lambda i: -abs(effects[i]))[:NAMED_WORDS]
     return [i for i in order if abs(effects[i]) >= STRONG * top]
 
@@ -189,7 +211,8 @@ def _agreed(cols: Sequence[ScoreColumn], named: Sequence[int], measured: Removal
 def better_than_random(comparison: Comparison) -> str:
     """Which methods beat random orders on this text, and which did not."""
     methods = standings(comparison.evidence)
-    if not methods or len(comparison.x.units(ranked_unit(comparison))) == 1:
+    alone = len(comparison.x.units(ranked_unit(comparison))) == 1
+    if not methods or alone or nothing_changes(comparison):
         return ""
     draws, good = methods[0].draws, passed(comparison)
     rest = [one for one in methods if one not in good and one.method not in CONTROLS]
@@ -216,23 +239,28 @@ def better_than_random(comparison: Comparison) -> str:
 def better_control(comparison: Comparison) -> str:
     """A control that passes shows how little it takes to pass."""
     names = [one.method for one in passed_controls(comparison)]
-    if not names:
+    if not names or nothing_changes(comparison):
         return ""
     them = "this control does" if len(names) == 1 else "these controls do"
     also = f"Also better than random: {', '.join(names)}"
     return f"{also}. But {them} not look at the model, so passing means little here."
 
 
-def no_better(comparison: Comparison) -> str:
-    """Methods that are not better than a control that does not look at the model."""
-    below = no_better_than_controls(comparison.evidence)
+def scored_lower(comparison: Comparison) -> str:
+    """Methods that scored lower than a control that does not look at the model: a description, no test."""
     groups: dict[tuple[str, ...], list[str]] = {}
-    for method, controls in below.items():
+    for method, controls in lower_than_controls(comparison.evidence).items():
         if controls:
             groups.setdefault(controls, []).append(method)
-    parts = [f"than {listed(list(controls))}: {', '.join(names)}" for controls, names in groups.items()]
-    look = "" if passed_controls(comparison) else " A control does not look at the model."
-    return f"No better here {'; '.join(parts)}.{look}" if parts else ""
+    if not groups or nothing_changes(comparison):
+        return ""
+    noun = comparison.x.noun
+    lines = [
+        f"Scored lower than {listed(list(controls))} on this {noun}: {', '.join(names)}."
+        for controls, names in groups.items()
+    ]
+    audit = "heedful audit" if typed(comparison) else "heedful.audit"
+    return " ".join([*lines, f"One {noun} is no test: use {audit}."])
 
 
 def typed(comparison: Comparison) -> bool:
@@ -260,5 +288,7 @@ def effect_unit(comparison: Comparison) -> str:
 
 def little(comparison: Comparison) -> str:
     """A sentence where removing words hardly changes the output."""
+    if nothing_changes(comparison):
+        return ""  # said before
     kind = str(comparison.model.get("kind"))
     return sensitivity_warning.of_one_text(comparison.internals.removals, kind, comparison.words)

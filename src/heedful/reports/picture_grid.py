@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from heedful.comparisons.result import Comparison, ranked_unit, unit_noun
-from heedful.comparisons.single_text import no_better_than_controls, standings
+from heedful.comparisons.single_text import lower_than_controls, standings
 from heedful.core.defaults import CONTROL, CONTROLS
 from heedful.core.document import Group, Legend, Node, PictureMap, Section
 from heedful.core.internals import Removal
@@ -62,7 +62,7 @@ def _tile(title: str, text: str, drawn: Maps) -> Section:
 
 
 def standing_text(comparison: Comparison, method: str) -> str:
-    """beat 139 of 139 random orders; no better than edges"""
+    """beat 139 of 139 random orders; scored lower than edges here"""
     one = next((each for each in standings(comparison.evidence) if each.method == method), None)
     parts = []
     if one is not None:
@@ -71,6 +71,6 @@ def standing_text(comparison: Comparison, method: str) -> str:
         parts.append("not judged: fitted by the same removal")
     if method in CONTROLS:
         parts.append("does not look at the model")
-    if below := no_better_than_controls(comparison.evidence).get(method):
-        parts.append(f"no better than {listed(list(below))}")
+    if below := lower_than_controls(comparison.evidence).get(method):
+        parts.append(f"scored lower than {listed(list(below))} here")
     return "; ".join(parts)

@@ -91,3 +91,16 @@ def removal(comparison: Comparison) -> Removal | None:
 def largest_effect(measured: Removal) -> float:
     """The size of the largest effect; 0 where nothing was measured."""
     return max((abs(v) for v in measured.leave_one_out if math.isfinite(v)), default=0.0)
+
+
+def nothing_changes(comparison: Comparison) -> bool:
+    """Every removal that was run left the output as it was, of single units and of many."""
+    known = [r for r in comparison.internals.removals if any(map(math.isfinite, r.leave_one_out))]
+    return bool(known) and not any(_changes(measured) for measured in known)
+
+
+def _changes(measured: Removal) -> bool:
+    curves = (*measured.curves.values(), *measured.insertions.values())
+    values = [value for curve in curves for _, value in curve]
+    values += [value for _, *ends in (*measured.band, *measured.insertion_band) for value in ends]
+    return largest_effect(measured) > 0 or len(set(values)) > 1
