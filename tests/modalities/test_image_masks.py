@@ -112,3 +112,11 @@ def test_what_does_not_fit_is_refused_in_one_line(tmp_path: Path) -> None:
         mask_of(tmp_path / "clear.png", picture)
     with pytest.raises(HeedfulError, match="cannot be read"):
         mask_of(tmp_path / "none.png", picture)
+
+
+def test_a_mask_of_sixteen_bits_may_have_small_numbers(tmp_path: Path) -> None:
+    mask = np.array([[0, 1, 0], [1, 1, 0]], np.uint16)
+    Image.fromarray(mask).save(tmp_path / "m.png")
+    picture = Picture(np.zeros((2, 3, 3), np.uint8))
+    for given in (tmp_path / "m.png", str(tmp_path / "m.png")):
+        assert mask_of(given, picture).tolist() == mask.astype(bool).tolist()

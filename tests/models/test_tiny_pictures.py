@@ -40,7 +40,9 @@ def test_a_red_picture_is_seen_red(make: Any, size: tuple[int, int]) -> None:
 
 def test_the_part_that_is_seen_of_a_small_picture() -> None:
     assert stretched().read(np.zeros((1, 1, 3), np.uint8)).window == (0, 0, 1, 1)
-    np.testing.assert_allclose(stretched().read(np.zeros((2, 5, 3), np.uint8)).window, (0, 0, 1, 1), atol=0.05)
+    np.testing.assert_allclose(
+        stretched().read(np.zeros((2, 5, 3), np.uint8)).window, (0, 0, 1, 1), atol=0.05
+    )
     # 4 rows and 12 columns: the middle 4 columns stay
     window = cropped().read(np.zeros((4, 12, 3), np.uint8)).window
     np.testing.assert_allclose(window, (1 / 3, 0, 2 / 3, 1), atol=0.05)

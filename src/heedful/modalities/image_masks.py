@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heedful.core.errors import HeedfulError
-from heedful.modalities.image_files import ON_WHITE, Picture, read_picture
+from heedful.modalities.image_files import ON_WHITE, Picture, read_levels, read_picture
 
 Mask = npt.NDArray[np.bool_]  # (H, W)
 BOX = "Give left, top, right and bottom, such as 10 20 110 90, or a JSON list of such boxes"
@@ -90,10 +90,11 @@ def _filled(boxes: Sequence[Sequence[int]], size: tuple[int, ...]) -> Mask:
 
 
 def _read_mask(given: Any) -> Mask:
-    if isinstance(given, np.ndarray) and given.ndim == 2:
-        values = given.astype(np.float64)
+    levels = read_levels(given) if isinstance(given, str | Path) else given
+    if isinstance(levels, np.ndarray) and levels.ndim == 2:
+        values = levels.astype(np.float64)
     else:
-        picture = read_picture(Path(given) if isinstance(given, str) else given)
+        picture = read_picture(given)
         if ON_WHITE in picture.notes:
             raise HeedfulError(
                 f"{picture.source} is no mask", "it has transparent parts", "Save it in black and white"
