@@ -176,7 +176,7 @@ def test_floats_from_zero_to_one_are_kept_and_other_numbers_refused() -> None:
     for bad in (shares * 255, -shares, np.full((8, 8), np.nan, np.float32)):
         with pytest.raises(HeedfulError, match="the values of the picture are"):
             read_picture(encoded(Image.fromarray(bad), "TIFF"))
-    with pytest.raises(HeedfulError, match="32 bits.*nothing says which of them is white"):
+    with pytest.raises(HeedfulError, match=r"32 bits: nothing says which of them is white"):
         read_picture(encoded(Image.fromarray(np.full((8, 8), 7, np.int32)), "TIFF"))
 
 

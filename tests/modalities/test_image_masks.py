@@ -96,7 +96,15 @@ def test_boxes_are_read_as_people_write_them() -> None:
         assert read_boxes(given) == one
     assert read_boxes("1 2 3 4; 5 6 7 8") == TruthBoxes(((1, 2, 3, 4), (5, 6, 7, 8)))
     assert read_boxes("") is None
-    for bad in ("1 2 3", "a b c d", "[1, 2, null, 4]", {"left": 1}, [[1, 2], [3, 4]], "[[" * 5000):
+    for bad in (
+        "1 2 3",
+        "a b c d",
+        "[1, 2, null, 4]",
+        {"left": 1},
+        [[1, 2], [3, 4]],
+        "[[" * 5000,
+        "1.5 2 30 40",
+    ):
         with pytest.raises(HeedfulError, match="boxes cannot be read"):
             read_boxes(bad)
 

@@ -288,6 +288,8 @@ def test_what_is_refused(loaded: Any) -> None:
         heedful.load(own)
     with pytest.raises(HeedfulError, match="two captions"):
         heedful.load((own, processor()), labels=["one"])
+    with pytest.raises(HeedfulError, match="a caption is given twice: 'a red circle'"):
+        heedful.load((own, processor()), labels=["a red circle", "a blue star", "a red circle"])
     with pytest.raises(HeedfulError, match="similarity of the picture"):
         model.target(model.encode(RAW), "a blue star")
     with pytest.raises(HeedfulError, match="contrasted"):

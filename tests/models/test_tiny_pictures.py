@@ -35,7 +35,8 @@ def test_a_red_picture_is_seen_red(make: Any, size: tuple[int, int]) -> None:
     assert x.pixels.shape == (16, 16, 3)
     assert (x.pixels == [255, 0, 0]).all()
     left, top, right, bottom = x.window
-    assert 0 <= left < right <= 1 and 0 <= top < bottom <= 1
+    assert 0 <= left < right <= 1
+    assert 0 <= top < bottom <= 1
 
 
 def test_the_part_that_is_seen_of_a_small_picture() -> None:

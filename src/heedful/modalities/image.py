@@ -29,6 +29,7 @@ CELLS = 8  # per side of the default grid
 MAX_CELLS = 64  # per side
 SUPERPIXELS = 50  # about
 NOUNS = {"grid": "cell", "superpixel": "piece"}  # what a person calls a unit, where its name is another
+REST = "rest"  # what is in no region
 PATCH_PIXELS = 256  # of a usual patch, 16 x 16
 
 
@@ -221,7 +222,7 @@ def _given(x: ImageInput) -> Units:
     owner = np.full((x.height, x.width), len(x.regions))
     for number, (_, mask) in reversed(list(enumerate(x.regions))):  # where two overlap, the first has it
         owner[mask] = number
-    names = [name for name, _ in x.regions] + ["rest"]
+    names = [name for name, _ in x.regions] + [REST]
     kept = [number for number in range(len(names)) if (owner == number).any()]
     new = np.full(len(names), NEVER)
     new[kept] = range(len(kept))
@@ -245,21 +246,56 @@ def read_regions(regions: Any, height: int, width: int) -> tuple[tuple[str, npt.
     """Masks (H, W) or boxes (left, top, right, bottom) by name, in pixels of what the model sees."""
     if not isinstance(regions, Mapping):
         raise HeedfulError("regions are masks or boxes by name", fix='Give {"dog": mask} or {"dog": box}')
-    return tuple((str(name), _mask(name, given, height, width)) for name, given in regions.items())
+    names = [str(name) for name in regions]
+    if REST in names:
+        why = "this is the name of what is in no region"
+        raise HeedfulError(f"a region cannot be called {REST!r}", why, "Give it another name")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise HeedfulError(f"two regions are called {twice[0]!r}", fix="Give each another name")
+    return tuple((str(name), _mask(str(name), given, height, width)) for name, given in regions.items())
 
 
-def _mask(name: Any, given: Any, height: int, width: int) -> npt.NDArray[np.bool_]:
-    array = np.asarray(given)
+def _mask(name: str, given: Any, height: int, width: int) -> npt.NDArray[np.bool_]:
+    array = _numbers(name, given)
     if array.shape == (height, width):
         return array.astype(bool)
     if array.shape == (4,):
-        left, top, right, bottom = (int(value) for value in array)
-        if 0 <= left < right <= width and 0 <= top < bottom <= height:
-            mask = np.zeros((height, width), dtype=bool)
-            mask[top:bottom, left:right] = True
-            return mask
-    raise HeedfulError(
-        f"the region {name!r} has the shape {array.shape}",
+        return _box(name, array, height, width)
+    raise _unfit(f"the region {name!r} has the shape {array.shape}", height, width)
+
+
+def _box(name: str, array: npt.NDArray[Any], height: int, width: int) -> npt.NDArray[np.bool_]:
+    if (array != np.round(array)).any():
+        raise _unfit(f"the box of the region {name!r} has parts of pixels: {array.tolist()}", height, width)
+    left, top, right, bottom = (int(value) for value in array)
+    if not (0 <= left < right <= width and 0 <= top < bottom <= height):
+        what = f"the box of the region {name!r}, {left} {top} {right} {bottom}, does not fit the picture"
+        raise _unfit(what, height, width)
+    mask = np.zeros((height, width), dtype=bool)
+    mask[top:bottom, left:right] = True
+    return mask
+
+
+def _numbers(name: str, given: Any) -> npt.NDArray[Any]:
+    try:
+        array = np.asarray(given)
+    except (ValueError, TypeError, RuntimeError):  # rows of different lengths; tensors that are no arrays
+        array = np.asarray(None)
+    if array.dtype.kind not in "biuf":
+        raise HeedfulError(
+            f"the region {name!r} is neither a mask nor a box",
+            fix="Give an array of 0 and 1, or a box (left, top, right, bottom)",
+        )
+    if not np.isfinite(array).all():
+        raise HeedfulError(
+            f"the region {name!r} has values that are no numbers", fix="Give an array of 0 and 1"
+        )
+    return array
+
+
+def _unfit(what: str, height: int, width: int) -> HeedfulError:
+    return HeedfulError(
+        what,
         f"the model sees {width} × {height} pixels",
-        "Give a mask of this size, or a box (left, top, right, bottom) inside it",
+        "Give a mask of this size, or a box (left, top, right, bottom) of whole numbers inside it",
     )

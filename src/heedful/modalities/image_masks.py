@@ -23,7 +23,7 @@ from heedful.core.errors import HeedfulError
 from heedful.modalities.image_files import ON_WHITE, Picture, read_levels, read_picture
 
 Mask = npt.NDArray[np.bool_]  # (H, W)
-BOX = "Give left, top, right and bottom, such as 10 20 110 90, or a JSON list of such boxes"
+BOX = "Give left, top, right and bottom in whole pixels, such as 10 20 110 90, or a JSON list of such boxes"
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,9 @@ def read_boxes(given: Any) -> TruthBoxes | None:
     try:
         table = np.asarray(given, dtype=np.float64)
         table = table[None] if table.ndim == 1 else table
-        if table.ndim == 2 and table.shape[1] == 4 and len(table) and np.isfinite(table).all():
-            return TruthBoxes(tuple(tuple(round(value) for value in row) for row in table.tolist()))
+        whole = np.isfinite(table).all() and (table == np.round(table)).all()
+        if table.ndim == 2 and table.shape[1] == 4 and len(table) and whole:
+            return TruthBoxes(tuple(tuple(int(value) for value in row) for row in table.tolist()))
     except (TypeError, ValueError):
         pass
     raise HeedfulError("the boxes cannot be read", f"they are {given!r:.60}", BOX)
