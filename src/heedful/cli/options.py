@@ -31,7 +31,8 @@ MASKS = "Column with the paths of masks: pictures that are white where the thing
 MaskColumn = Annotated[str | None, option(metavar="NAME", help=MASKS)]
 BOXES = "Column with boxes around the thing that must be found: left top right bottom."
 BoxesColumn = Annotated[str | None, option(metavar="NAME", help=BOXES)]
-TextColumn = Annotated[str, option(metavar="NAME", help="Column with the texts.")]
+TEXTS = "Column with the texts."
+TextColumn = Annotated[str, option(metavar="NAME", help=TEXTS)]
 LABELS = "Column with the true labels."
 LabelColumn = Annotated[str | None, option(metavar="NAME", help=LABELS)]
 RATIONALES = (

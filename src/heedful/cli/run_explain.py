@@ -13,6 +13,7 @@ import typer
 import heedful
 from heedful.cli.console import (
     announce,
+    captions,
     console,
     print_stderr,
     progress_bar,
@@ -110,7 +111,7 @@ def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
     target = {key: value for key, value in wish.target.items() if value is not None}
     audit = None if wish.audit is None else advice_of(wish.audit)
     with progress_bar(f"loading {wish.model}", quiet):
-        model: Model = heedful.load(wish.model, allow_pickle=wish.allow_pickle, labels=_captions(wish.labels))
+        model: Model = heedful.load(wish.model, allow_pickle=wish.allow_pickle, labels=captions(wish.labels))
         fit_threads(model)
         text = with_caption(model, input_for(model, wish.text), wish.caption)
         chosen = with_advice(model, ALL if names == [ALL] else names or None, audit)
@@ -140,6 +141,7 @@ def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
 def input_for(model: Model, given: Any) -> Any:
     """What was typed, for a model that reads pictures the path of a file."""
     from heedful.io.datasets.pictures import SUFFIXES
+    from heedful.modalities.image_files import refuse_address
 
     path = Path(given) if isinstance(given, str) and len(given) < MAX_PATH and "\n" not in given else None
     if model.modality == "text":
@@ -150,6 +152,7 @@ def input_for(model: Model, given: Any) -> Any:
                 "Name a model that reads pictures, such as --model zoo:digits-vit",
             )
         return given
+    refuse_address(given)
     if path is None:
         raise HeedfulError(f"{model.name} reads pictures", fix="Name the file of a picture, such as cat.png")
     if path.is_dir():
@@ -164,10 +167,6 @@ def input_for(model: Model, given: Any) -> Any:
             "Check the name, or give the whole path",
         )
     return path
-
-
-def _captions(given: str | None) -> list[str] | None:
-    return None if given is None else [part.strip() for part in given.split(",") if part.strip()]
 
 
 def with_caption(model: Model, given: Any, caption: str | None) -> Any:

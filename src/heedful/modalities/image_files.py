@@ -94,14 +94,19 @@ def _from_path(path: str | Path, side: int | None) -> Picture:
         return _decoded(file, str(path), side)
 
 
-@contextmanager
-def _opened_path(given: str | Path) -> Iterator[Any]:
+def refuse_address(given: Any) -> None:
+    """An address of the web is no path; said before a path is made of it, which changes it."""
     if isinstance(given, str) and ADDRESS.match(given):
         raise HeedfulError(
             f"{given} is an address, not a file",
             "heedful fetches no pictures",
             "Download it, and give the path of the file",
         )
+
+
+@contextmanager
+def _opened_path(given: str | Path) -> Iterator[Any]:
+    refuse_address(given)
     path = Path(given)
     if "\0" in str(path):
         raise HeedfulError(f"{str(path)!r} is no path", "it contains a null character")
