@@ -91,7 +91,8 @@ TEXT_UNIT = "The kind of unit that gets one score."
 TextUnit = Annotated[Literal["word", "token", "sentence"], option(help=TEXT_UNIT)]
 OPERATOR = (
     "How words are removed: delete, mask, swap, unk, pad or mean. Default: mask if the model has a mask "
-    "token, otherwise delete. For parts of a picture: mean (default), blur, noise or inpaint."
+    "token, otherwise delete. For parts of a picture: mean (default), blur, noise, inpaint, or pad "
+    "(hidden from attention; for patches of vision transformers)."
 )
 Operator = Annotated[str | None, option(metavar="HOW", help=OPERATOR)]
 PARAM = "A parameter of a method, for example lime.samples=64. Repeatable. See heedful methods NAME."

@@ -33,7 +33,7 @@ from heedful.core.command_line import param_value
 from heedful.core.defaults import ALL
 from heedful.core.errors import HeedfulError
 from heedful.core.numbers import duration
-from heedful.core.phrases import left_out
+from heedful.core.phrases import InputWords, left_out
 from heedful.core.progress import Step
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 MAX_PATH = 4096  # characters of a path
-MORE = "More: -v for every word, evidence, cost and notes; --html FILE for a report."
+MORE = "More: -v for every {}, evidence, cost and notes; --html FILE for a report."
 
 
 @dataclass(frozen=True)
@@ -265,5 +265,12 @@ def show(comparison: Comparison, out: OutputChoice) -> None:
     else:
         from heedful.reports import terminal
 
-        more = "" if out.html else MORE
+        more = "" if out.html else MORE.format(_part(comparison))
         terminal.show(comparison.document(), console(), out.verbose, more)
+
+
+def _part(comparison: Comparison) -> str:
+    """What one part of the input is called."""
+    if comparison.words == InputWords() or not comparison.attributions:
+        return "word"
+    return comparison.x.unit_noun(str(comparison.settings.get("unit") or ""))

@@ -30,7 +30,7 @@ from heedful.core.arrays import Floats
 from heedful.core.cost import Meter
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Input, Rectangle
-from heedful.core.model import FeatureMap, HeadStates, Masks, Model
+from heedful.core.model import TWO_ENCODERS, FeatureMap, HeadStates, Masks, Model
 from heedful.core.progress import Progress
 from heedful.core.removal_record import not_recording, record
 from heedful.core.target import Target
@@ -83,7 +83,7 @@ class DualEncoder(Model):
         What is added to it.
     """
 
-    kind = "dual-encoder"
+    kind = TWO_ENCODERS
     modality = JointInput.modality
     some_input = {"picture": np.full((8, 8, 3), 128, dtype=np.uint8), "text": "a"}  # noqa: RUF012
     default_methods = (
@@ -145,7 +145,9 @@ class DualEncoder(Model):
         if isinstance(raw, Input):
             return joint_of(raw)
         if long == "window":
-            raise HeedfulError("a caption is not read in windows", fix="Use long='truncate' (--long truncate)")
+            raise HeedfulError(
+                "a caption is not read in windows", fix="Use long='truncate' (--long truncate)"
+            )
         picture, text = split_raw(raw)
         return JointInput(self.picture.encode(picture), self.encode_text(text, long))
 

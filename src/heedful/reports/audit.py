@@ -169,10 +169,8 @@ def _mistakes(audit: Audit) -> Section | None:
     first, others = drawn[:OPEN_MISTAKES], drawn[OPEN_MISTAKES:]
     more = Fold(f"{len(others)} more", nodes(*others)) if others else None
     shaded = [one for one in audit.mistakes if one.method]
-    legend = None
-    if shaded:
-        legend = Legend(any(one.signed for one in shaded), any(not one.signed for one in shaded))
-    words = audit.verdict.words
+    words, signs = audit.verdict.words, {one.signed for one in shaded}
+    legend = Legend(True in signs, False in signs, parts=words.parts) if shaded else None
     by = f" The {words.parts} are shaded by {audit.verdict.use}." if shaded else ""
     count = audit.labelled - audit.right
     some = f" The first {len(drawn)} of {count:,} mistakes:" if count > len(drawn) else ""

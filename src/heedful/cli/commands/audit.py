@@ -45,7 +45,7 @@ FULL = "Run all methods except expensive ones, use six metrics, and search for t
 Full = Annotated[bool, option("--full", help=FULL)]
 OPERATORS = (
     "How words are removed to test the methods: delete, mask, swap, unk, pad or mean. Parts of a picture: "
-    "mean, blur, noise or inpaint. To give several, "
+    "mean, blur, noise, inpaint, or pad (for patches of vision transformers). To give several, "
     "repeat the option or separate names by commas. --operators all uses each operator in turn. Default: two "
     "operators that the methods do not use for their scores."
 )

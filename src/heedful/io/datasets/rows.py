@@ -68,6 +68,12 @@ class Columns:
         every |= {"mask": self.mask, "boxes": self.boxes, "caption": self.caption}
         return {field: name for field, name in every.items() if name is not None}
 
+    @property
+    def roles(self) -> dict[str, str]:
+        """What a column has -> column: as `named`, but the paths of pictures are called paths."""
+        first = "text" if self.path is None else "path"
+        return {first if field == "text" else field: name for field, name in self.named.items()}
+
 
 def missing_column(
     path: Path, column: str, there: Iterable[str], columns: Columns | None = None

@@ -82,7 +82,7 @@ class FileSource:
     def facts(self) -> dict[str, Any]:
         stat = self.path.stat()
         known: dict[str, Any] = {"kind": self.kind, "name": self.path.name, "bytes": stat.st_size}
-        known |= {"columns": self.columns.named, "limit": self.limit}
+        known |= {"columns": self.columns.roles, "limit": self.limit}
         if stat.st_size > MAX_HASHED_BYTES:
             return known | {"modified": stat.st_mtime_ns}
         with self.path.open("rb") as file:
