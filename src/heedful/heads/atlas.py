@@ -366,8 +366,9 @@ def refuse_two_encoders(model: Model) -> None:
     if model.kind == TWO_ENCODERS:
         raise HeedfulError(
             f"an atlas shows the heads of one encoder, and {model.name} has two",
-            fix="For the heads of its picture encoder, give captions to choose from (--labels A,B, or labels= "
-            "of heedful.load). For both encoders: heedful explain PICTURE --text TEXT --method attention-avg",
+            fix="For the heads of its picture encoder, give captions to choose from (--labels A,B, or "
+            "labels= of heedful.load). For both encoders: heedful explain PICTURE --text TEXT --method "
+            "attention-avg",
         )
 
 

@@ -197,8 +197,9 @@ def _source(model: str, engine: str, allow_pickle: bool, labels: str | None = No
     import heedful
 
     by_name = engine == "ray" and not allow_pickle and labels is None
-    loaded = {"allow_pickle": allow_pickle, "labels": captions(labels)}
-    source: Any = model if by_name else heedful.load(model, **loaded)
+    source: Any = model
+    if not by_name:
+        source = heedful.load(model, allow_pickle=allow_pickle, labels=captions(labels))
     fit_threads(source)
     return source
 
