@@ -294,7 +294,7 @@ def test_what_is_refused(loaded: Any) -> None:
         model.target(model.encode(RAW), "a blue star")
     with pytest.raises(HeedfulError, match="contrasted"):
         model.target(model.encode(RAW), {"contrast": "a red circle"})
-    with pytest.raises(HeedfulError, match="two encoders"):
+    with pytest.raises(HeedfulError, match="it needs one encoder"):
         heedful.explain(model, RAW, methods=["attention-optimus"], evidence=False)
     with pytest.raises(HeedfulError, match="two encoders are needed"):
         heedful.load(len, modality="image+text")
