@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import ndimage
@@ -83,6 +85,25 @@ def test_regions_of_another_size_are_refused() -> None:
     for bad in (np.ones((3, 3)), (0, 0, 99, 9), (5, 5, 5, 9), "box"):
         with pytest.raises(HeedfulError):
             read_regions({"a": bad}, 24, 36)
+
+
+@pytest.mark.parametrize(
+    ("regions", "words"),
+    [
+        ({"a": np.full((24, 36), np.nan)}, "values that are no numbers"),
+        ({"a": (0.5, 0.5, 10.9, 10.9)}, "parts of pixels"),
+        ({"a": (0, 0, np.inf, 9)}, "values that are no numbers"),
+        ({"a": [[1], [1, 2]]}, "neither a mask nor a box"),
+        ({"a": None}, "neither a mask nor a box"),
+        ({"rest": (0, 0, 9, 9)}, "cannot be called 'rest'"),
+        ({"1": (0, 0, 9, 9), 1: (9, 9, 12, 12)}, "two regions are called '1'"),
+    ],
+)
+def test_regions_that_would_be_misread_are_refused(regions: dict[Any, Any], words: str) -> None:
+    with pytest.raises(HeedfulError, match=words):
+        read_regions(regions, 24, 36)
+    whole = read_regions({"a": (0.0, 0.0, 9.0, 9.0)}, 24, 36)[0][1]
+    assert whole.sum() == 81
 
 
 @pytest.mark.parametrize("name", COLOURING)

@@ -96,7 +96,15 @@ def test_boxes_are_read_as_people_write_them() -> None:
         assert read_boxes(given) == one
     assert read_boxes("1 2 3 4; 5 6 7 8") == TruthBoxes(((1, 2, 3, 4), (5, 6, 7, 8)))
     assert read_boxes("") is None
-    for bad in ("1 2 3", "a b c d", "[1, 2, null, 4]", {"left": 1}, [[1, 2], [3, 4]], "[[" * 5000):
+    for bad in (
+        "1 2 3",
+        "a b c d",
+        "[1, 2, null, 4]",
+        {"left": 1},
+        [[1, 2], [3, 4]],
+        "[[" * 5000,
+        "1.5 2 30 40",
+    ):
         with pytest.raises(HeedfulError, match="boxes cannot be read"):
             read_boxes(bad)
 
@@ -112,3 +120,11 @@ def test_what_does_not_fit_is_refused_in_one_line(tmp_path: Path) -> None:
         mask_of(tmp_path / "clear.png", picture)
     with pytest.raises(HeedfulError, match="cannot be read"):
         mask_of(tmp_path / "none.png", picture)
+
+
+def test_a_mask_of_sixteen_bits_may_have_small_numbers(tmp_path: Path) -> None:
+    mask = np.array([[0, 1, 0], [1, 1, 0]], np.uint16)
+    Image.fromarray(mask).save(tmp_path / "m.png")
+    picture = Picture(np.zeros((2, 3, 3), np.uint8))
+    for given in (tmp_path / "m.png", str(tmp_path / "m.png")):
+        assert mask_of(given, picture).tolist() == mask.astype(bool).tolist()

@@ -288,11 +288,13 @@ def test_what_is_refused(loaded: Any) -> None:
         heedful.load(own)
     with pytest.raises(HeedfulError, match="two captions"):
         heedful.load((own, processor()), labels=["one"])
+    with pytest.raises(HeedfulError, match="a caption is given twice: 'a red circle'"):
+        heedful.load((own, processor()), labels=["a red circle", "a blue star", "a red circle"])
     with pytest.raises(HeedfulError, match="similarity of the picture"):
         model.target(model.encode(RAW), "a blue star")
     with pytest.raises(HeedfulError, match="contrasted"):
         model.target(model.encode(RAW), {"contrast": "a red circle"})
-    with pytest.raises(HeedfulError, match="two encoders"):
+    with pytest.raises(HeedfulError, match="it needs one encoder"):
         heedful.explain(model, RAW, methods=["attention-optimus"], evidence=False)
     with pytest.raises(HeedfulError, match="two encoders are needed"):
         heedful.load(len, modality="image+text")

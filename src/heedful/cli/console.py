@@ -138,6 +138,11 @@ def read_input(text: str | None, pair: str | None, chat: str | None) -> Any:
     return result if pair is None else (result, read_text(pair, "second text"))
 
 
+def captions(given: str | None) -> list[str] | None:
+    """--labels: captions that are separated by commas."""
+    return None if given is None else [part.strip() for part in given.split(",") if part.strip()]
+
+
 def form(as_json: bool, as_csv: bool) -> str:
     """What goes to standard output."""
     if as_json and as_csv:

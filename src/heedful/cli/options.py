@@ -31,7 +31,8 @@ MASKS = "Column with the paths of masks: pictures that are white where the thing
 MaskColumn = Annotated[str | None, option(metavar="NAME", help=MASKS)]
 BOXES = "Column with boxes around the thing that must be found: left top right bottom."
 BoxesColumn = Annotated[str | None, option(metavar="NAME", help=BOXES)]
-TextColumn = Annotated[str, option(metavar="NAME", help="Column with the texts.")]
+TEXTS = "Column with the texts."
+TextColumn = Annotated[str, option(metavar="NAME", help=TEXTS)]
 LABELS = "Column with the true labels."
 LabelColumn = Annotated[str | None, option(metavar="NAME", help=LABELS)]
 RATIONALES = (
@@ -100,7 +101,8 @@ REGIONS = (
 RegionsFile = Annotated[Path | None, option("--regions", metavar="FILE", help=REGIONS)]
 OPERATOR = (
     "How words are removed: delete, mask, swap, unk, pad or mean. Default: mask if the model has a mask "
-    "token, otherwise delete. For parts of a picture: mean (default), blur, noise or inpaint."
+    "token, otherwise delete. For parts of a picture: mean (default), blur, noise, inpaint, or pad "
+    "(hidden from attention; for patches of vision transformers)."
 )
 Operator = Annotated[str | None, option(metavar="HOW", help=OPERATOR)]
 PARAM = "A parameter of a method, for example lime.samples=64. Repeatable. See heedful methods NAME."

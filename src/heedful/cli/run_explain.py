@@ -13,6 +13,7 @@ import typer
 import heedful
 from heedful.cli.console import (
     announce,
+    captions,
     console,
     print_stderr,
     progress_bar,
@@ -32,7 +33,7 @@ from heedful.core.command_line import param_value
 from heedful.core.defaults import ALL
 from heedful.core.errors import HeedfulError
 from heedful.core.numbers import duration
-from heedful.core.phrases import left_out
+from heedful.core.phrases import InputWords, left_out
 from heedful.core.progress import Step
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 
 MAX_PATH = 4096  # characters of a path
-MORE = "More: -v for all scores, evidence, cost and notes; --html FILE for a report."
+MORE = "More: -v for every {}, evidence, cost and notes; --html FILE for a report."
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
     target = {key: value for key, value in wish.target.items() if value is not None}
     audit = None if wish.audit is None else advice_of(wish.audit)
     with progress_bar(f"loading {wish.model}", quiet):
-        model: Model = heedful.load(wish.model, allow_pickle=wish.allow_pickle, labels=_captions(wish.labels))
+        model: Model = heedful.load(wish.model, allow_pickle=wish.allow_pickle, labels=captions(wish.labels))
         fit_threads(model)
         text = with_regions(model, input_for(model, wish.text), wish.regions)
         text = with_caption(model, text, wish.caption)
@@ -142,6 +143,7 @@ def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
 def input_for(model: Model, given: Any) -> Any:
     """What was typed, for a model that reads pictures the path of a file."""
     from heedful.io.datasets.pictures import SUFFIXES
+    from heedful.modalities.image_files import refuse_address
 
     path = Path(given) if isinstance(given, str) and len(given) < MAX_PATH and "\n" not in given else None
     if model.modality == "text":
@@ -152,6 +154,7 @@ def input_for(model: Model, given: Any) -> Any:
                 "Name a model that reads pictures, such as --model zoo:digits-vit",
             )
         return given
+    refuse_address(given)
     if path is None:
         raise HeedfulError(f"{model.name} reads pictures", fix="Name the file of a picture, such as cat.png")
     if path.is_dir():
@@ -188,10 +191,6 @@ def region_unit(unit: str) -> str:
             f"--unit {unit} does not score the regions", fix="Leave --unit out, or leave the regions out"
         )
     return unit or "region"
-
-
-def _captions(given: str | None) -> list[str] | None:
-    return None if given is None else [part.strip() for part in given.split(",") if part.strip()]
 
 
 def with_caption(model: Model, given: Any, caption: str | None) -> Any:
@@ -291,5 +290,12 @@ def show(comparison: Comparison, out: OutputChoice) -> None:
     else:
         from heedful.reports import terminal
 
-        more = "" if out.html else MORE
+        more = "" if out.html else MORE.format(_part(comparison))
         terminal.show(comparison.document(), console(), out.verbose, more)
+
+
+def _part(comparison: Comparison) -> str:
+    """What one part of the input is called."""
+    if comparison.words == InputWords() or not comparison.attributions:
+        return "word"
+    return comparison.x.unit_noun(str(comparison.settings.get("unit") or ""))

@@ -187,6 +187,7 @@ class Legend:
     signed: bool
     unsigned: bool
     hatched: bool = False  # of a picture, where what is against the target is hatched
+    parts: str = "words"  # what is coloured
 
 
 @dataclass(frozen=True)

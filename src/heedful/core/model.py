@@ -77,7 +77,16 @@ CAPABILITIES = {
     "text": "a text",
     "crops": "an input of which parts can be cut out and enlarged",
     "head-states": "attention whose queries, keys and values can be read: transformers' attention switch",
+    "one-encoder": "one encoder",
     "one-layer": "a single layer of attention with a linear read-out (heedful.nn.OneLayerClassifier)",
+}
+TWO_ENCODERS = "dual-encoder"
+# kinds whose target is no class where none is named -> what can be named instead
+NO_CLASS = {
+    "regression": "",
+    "function": "",
+    TWO_ENCODERS: "text (--contrast)",
+    "encoder-decoder": "target, such as a token (--target)",
 }
 
 
@@ -146,12 +155,21 @@ class Model:
     def lacks(self, needs: Collection[str]) -> str:
         """ "" when the model has everything, else a clause that names what it lacks."""
         offered = self.capabilities | (frozenset() if "picture" in self.capabilities else {"text"})
+        offered |= frozenset() if self.kind == TWO_ENCODERS else {"one-encoder"}
         lacking = [need for need in sorted(needs) if need not in offered]
         if lacking and self.kind == "encoder":
             return "it makes no prediction: it is an encoder that returns hidden states, without a head"
         return "; ".join(
             f"it needs {CAPABILITIES.get(need, need)}, which this model does not offer" for need in lacking
         )
+
+    def lacks_class(self) -> str:
+        """ "" when what is explained by default is a predicted class, else a clause that says so."""
+        several = self.kind != "function" or len(self.labels) > 1
+        if several and self.kind not in NO_CLASS:
+            return ""
+        other = f": name another {NO_CLASS[self.kind]}" if NO_CLASS.get(self.kind) else ""
+        return f"it needs a predicted class, which this model does not offer{other}"
 
     def require(self, needs: Collection[str], method: str) -> None:
         """Refuse, in a sentence, a method that needs what the model lacks."""

@@ -87,6 +87,7 @@ class Explainer(NotebookRepr):
     expensive: bool = False  # a pass per token, or thousands: runs only when named
     properties: frozenset[str] = frozenset()  # what heedful.checks holds it to: see `explainer`
     counts: Counts | None = None
+    for_classes: bool = False  # the target must be a predicted class, or one output rather than another
 
     @property
     def limitations(self) -> str:
@@ -142,6 +143,7 @@ def explainer(
     expensive: bool = False,
     properties: tuple[str, ...] = (),
     rows: Counts | None = None,
+    for_classes: bool = False,
 ) -> Callable[[Callable[..., Attribution]], Callable[..., Attribution]]:
     """Register a function `(question, *, params...) -> Attribution` (heedful.engine.question).
 
@@ -154,6 +156,7 @@ def explainer(
     finite differences).
     `rows` gives, for a text, a target and the parameters, how many model inputs it will ask for, or the
     fewest and the most, so that costs can be foretold; left out, the one pass of a trace is counted.
+    `for_classes`: it explains a predicted class, or one output rather than another, and no other target.
     """
 
     def register(function: Callable[..., Attribution]) -> Callable[..., Attribution]:
@@ -175,6 +178,7 @@ def explainer(
             expensive=expensive,
             properties=frozenset(properties),
             counts=rows,
+            for_classes=for_classes,
         )
         return function
 
@@ -391,6 +395,9 @@ class Support:
 
 
 def support(model: Model) -> list[Support]:
-    """What `heedful doctor` prints."""
-    reasons = {name: model.lacks(entry.needs) for name, entry in explainers().items()}
+    """What `heedful doctor` prints: what runs on the target that is chosen where none is named."""
+    reasons = {
+        name: model.lacks(entry.needs) or (model.lacks_class() if entry.for_classes else "")
+        for name, entry in explainers().items()
+    }
     return [Support(name, not why, why) for name, why in reasons.items()]

@@ -119,6 +119,7 @@ class AnchorPrecision:
     cite="Ribeiro, Singh & Guestrin 2018",
     signed=False,
     expensive=True,
+    for_classes=True,
     rows=lambda x, target, p: (1 + MIN_SAMPLES, 1 + p["samples"]),
 )
 def anchors(

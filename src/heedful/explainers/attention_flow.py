@@ -26,6 +26,7 @@ import torch
 from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
+from heedful.core.phrases import plural
 from heedful.core.registry import explainer
 from heedful.core.trace import Trace
 from heedful.engine.question import Question
@@ -41,10 +42,11 @@ from heedful.stats.rollout_math import max_flows
 
 def flows(trace: Trace, limit: int = 128) -> tuple[Floats, Floats, tuple[str, ...]]:
     """Of the text (N,) and of what was written (W,), divided by the sum over the text, and a note on ties."""
-    layers = steps(trace)
+    layers, noun = steps(trace), trace.x.positions.name
+    noun = noun if noun == trace.x.atom else "position"  # a position may be more than a patch
     if (size := layers[0].shape[1]) > limit:
         raise HeedfulError(
-            f"attention-flow solves one maximum flow per token, and there are {size:,}",
+            f"attention-flow solves one maximum flow per {noun}, and there are {size:,}",
             f"time grows with their cube, and the limit is {limit:,}",
             f"Ask for it with limit={size}, or use attention-rollout",
         )
@@ -53,7 +55,7 @@ def flows(trace: Trace, limit: int = 128) -> tuple[Floats, Floats, tuple[str, ..
     text, written = np.split(max_flows(layers, [*columns, *behind]), [len(columns)])
     bound = float(layers[-1].sum())  # what the source gives
     tied = int((text >= bound - 1e-9).sum())
-    result = f"{tied} of {len(text)} tokens can take all that flows: flow does not rank them"
+    result = f"{tied} of {len(text)} {plural(noun)} can take all that flows: flow does not rank them"
     total = text.sum() or 1.0
     return text / total, written / total, (result,) if tied > 1 else ()
 

@@ -34,7 +34,6 @@ from torch.nn.functional import pad
 
 from heedful.core.arrays import Floats
 from heedful.core.attribution import Attribution
-from heedful.core.errors import HeedfulError
 from heedful.core.registry import explainer
 from heedful.core.trace import Trace
 from heedful.engine.question import POSITION, Question
@@ -100,7 +99,7 @@ def rft(weights: Floats, deltas: Floats) -> float:
 
 @explainer(
     "attention-optimus",
-    needs={"attentions", "values"},
+    needs={"attentions", "values", "one-encoder"},
     takes=("operator",),
     default_operator="unk",
     cite="Mylonas, Mollas & Tsoumakas 2023",
@@ -117,8 +116,6 @@ def attention_optimus(q: Question) -> Attribution:
     """
     units = q.x.positions
     q, trace = replace(q, unit=units.name), q.trace()
-    if trace.parts:
-        raise HeedfulError("attention-optimus reads one stack of layers", "this model has two encoders")
     places = [atoms[0] for atoms in units]
     keep = np.ones((len(places) + 1, len(places)), dtype=bool)
     np.fill_diagonal(keep[1:], False)

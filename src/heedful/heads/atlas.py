@@ -21,7 +21,7 @@ import numpy as np
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Input
-from heedful.core.model import Loadable, Model
+from heedful.core.model import TWO_ENCODERS, Loadable, Model
 from heedful.core.result import StoredResult, reports
 from heedful.core.result_kinds import result_kind
 from heedful.core.target import Target
@@ -351,6 +351,7 @@ def attention(
             "an atlas shows one pass", "windows are several", "Use long='truncate', or give a shorter text"
         )
     loaded = load(model)
+    refuse_two_encoders(loaded)
     if isinstance(x := encoded(loaded, text, long), ImageInput):
         return _of_picture(loaded, x, target, answer, gradients)
     result = captured(loaded, x, target, answer, gradients)
@@ -358,6 +359,17 @@ def attention(
     facts = loaded.facts() | {"prediction": predicted}
     notes = (*result.notes, *_short(len(result.x.word_spans)))
     return Atlas(result.x, result.stacks, facts, result.target, result.readout, notes=notes)
+
+
+def refuse_two_encoders(model: Model) -> None:
+    """An atlas shows the heads of one encoder."""
+    if model.kind == TWO_ENCODERS:
+        raise HeedfulError(
+            f"an atlas shows the heads of one encoder, and {model.name} has two",
+            fix="For the heads of its picture encoder, give captions to choose from (--labels A,B, or "
+            "labels= of heedful.load). For both encoders: heedful explain PICTURE --text TEXT --method "
+            "attention-avg",
+        )
 
 
 def _of_picture(model: Model, x: ImageInput, spec: Any, answer: Any, gradients: bool) -> Atlas:

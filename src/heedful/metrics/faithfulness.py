@@ -146,7 +146,7 @@ def aopc(scores: Floats, rng: np.random.Generator) -> Probe:
     goal="insertion",
 )
 def insertion(scores: Floats, rng: np.random.Generator) -> Probe:
-    """How far the output stays below that of the full text, on average, while units are added, top unit
+    """How far the output stays below that of the full input, on average, while units are added, top unit
     first.
 
     Limitations: A few words alone are not a text: the output may be only the model's prior (its output

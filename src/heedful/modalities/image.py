@@ -31,8 +31,8 @@ CELLS = 8  # per side of the default grid
 MAX_CELLS = 64  # per side
 SUPERPIXELS = 50  # about
 MAX_REGIONS, MAX_OVERLAPS = 256, 5  # overlaps that are named
-REST = "rest"  # what lies in no region
 NOUNS = {"grid": "cell", "superpixel": "piece"}  # what a person calls a unit, where its name is another
+REST = "rest"  # what is in no region
 PATCH_PIXELS = 256  # of a usual patch, 16 x 16
 
 
@@ -249,9 +249,21 @@ def read_regions(regions: Any, height: int, width: int) -> Regions:
     """Masks (H, W) or boxes (left, top, right, bottom) by name, in pixels of what the model sees."""
     if not isinstance(regions, Mapping):
         raise HeedfulError("regions are masks or boxes by name", fix='Give {"dog": mask} or {"dog": box}')
-    if len(regions) > MAX_REGIONS:
-        raise HeedfulError(f"{len(regions)} regions are too many", f"at most {MAX_REGIONS} are possible")
-    masks = tuple((str(name), _mask(name, given, height, width)) for name, given in regions.items())
+    names = [str(name) for name in regions]
+    if len(names) > MAX_REGIONS:
+        raise HeedfulError(f"{len(names)} regions are too many", f"at most {MAX_REGIONS} are possible")
+    if REST in names:
+        why = "this is the name of what is in no region"
+        raise HeedfulError(f"a region cannot be called {REST!r}", why, "Give it another name")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise HeedfulError(f"two regions are called {twice[0]!r}", fix="Give each another name")
+    masks = tuple((str(name), _mask(str(name), given, height, width)) for name, given in regions.items())
+    _refuse_hidden(masks, height, width)
+    return masks
+
+
+def _refuse_hidden(masks: Regions, height: int, width: int) -> None:
+    """Regions that are empty, or covered by those before them."""
     taken = np.zeros((height, width), dtype=bool)
     for name, mask in masks:
         if not mask.any():
@@ -262,7 +274,6 @@ def read_regions(regions: Any, height: int, width: int) -> Regions:
                 f"the region {name!r} has no place of its own", "the regions before it cover all of it"
             )
         taken |= mask
-    return masks
 
 
 def overlap_notes(masks: Regions) -> tuple[str, ...]:
@@ -274,18 +285,47 @@ def overlap_notes(masks: Regions) -> tuple[str, ...]:
     return tuple(f"Regions {a!r} and {b!r} overlap: {a!r} has the shared part" for a, b in first)
 
 
-def _mask(name: Any, given: Any, height: int, width: int) -> npt.NDArray[np.bool_]:
-    array = np.asarray(given)
+def _mask(name: str, given: Any, height: int, width: int) -> npt.NDArray[np.bool_]:
+    array = _numbers(name, given)
     if array.shape == (height, width):
         return array.astype(bool)
-    if array.shape == (4,) and array.dtype.kind in "iuf" and np.isfinite(array).all():
-        left, top, right, bottom = (int(value) for value in array)
-        if 0 <= left < right <= width and 0 <= top < bottom <= height:
-            mask = np.zeros((height, width), dtype=bool)
-            mask[top:bottom, left:right] = True
-            return mask
-    raise HeedfulError(
-        f"the region {name!r} has the shape {array.shape}",
+    if array.shape == (4,):
+        return _box(name, array, height, width)
+    raise _unfit(f"the region {name!r} has the shape {array.shape}", height, width)
+
+
+def _box(name: str, array: npt.NDArray[Any], height: int, width: int) -> npt.NDArray[np.bool_]:
+    if (array != np.round(array)).any():
+        raise _unfit(f"the box of the region {name!r} has parts of pixels: {array.tolist()}", height, width)
+    left, top, right, bottom = (int(value) for value in array)
+    if not (0 <= left < right <= width and 0 <= top < bottom <= height):
+        what = f"the box of the region {name!r}, {left} {top} {right} {bottom}, does not fit the picture"
+        raise _unfit(what, height, width)
+    mask = np.zeros((height, width), dtype=bool)
+    mask[top:bottom, left:right] = True
+    return mask
+
+
+def _numbers(name: str, given: Any) -> npt.NDArray[Any]:
+    try:
+        array = np.asarray(given)
+    except (ValueError, TypeError, RuntimeError):  # rows of different lengths; tensors that are no arrays
+        array = np.asarray(None)
+    if array.dtype.kind not in "biuf":
+        raise HeedfulError(
+            f"the region {name!r} is neither a mask nor a box",
+            fix="Give an array of 0 and 1, or a box (left, top, right, bottom)",
+        )
+    if not np.isfinite(array).all():
+        raise HeedfulError(
+            f"the region {name!r} has values that are no numbers", fix="Give an array of 0 and 1"
+        )
+    return array
+
+
+def _unfit(what: str, height: int, width: int) -> HeedfulError:
+    return HeedfulError(
+        what,
         f"the model sees {width} × {height} pixels",
-        "Give a mask of this size, or a box (left, top, right, bottom) inside it",
+        "Give a mask of this size, or a box (left, top, right, bottom) of whole numbers inside it",
     )

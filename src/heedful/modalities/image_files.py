@@ -1,17 +1,19 @@
 """A picture from whatever a user has: a path, bytes, PIL, numpy or torch. Files are hostile until parsed.
 
 Size and format are read from the header, before anything is decoded: a file of 20,000 x 20,000 is refused
-without taking its memory. Needs Pillow for files (`pip install 'heedful[images]'`).
+without taking its memory. Needs Pillow for files (`pip install 'heedful[images]'`). How decoded values become
+colours of 8 bits: heedful.modalities.image_colours.
 """
 
 from __future__ import annotations
 
 import io
+import re
 import stat
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,18 +21,29 @@ import numpy as np
 import numpy.typing as npt
 
 from heedful.core.errors import HeedfulError
+from heedful.modalities import image_colours
+from heedful.modalities.image_colours import ON_WHITE, Pixels
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-Pixels = npt.NDArray[np.uint8]  # (H, W, 3)
+__all__ = [
+    "FORMATS",
+    "MAX_FILE_BYTES",
+    "MAX_PIXELS",
+    "ON_WHITE",
+    "Picture",
+    "Pixels",
+    "read_picture",
+    "resized",
+]
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")  # parsers that Pillow may use
 MAX_FILE_BYTES = 128 << 20
 MAX_PIXELS = 64_000_000  # of a file, by its header
-WHITE = 255
-ON_WHITE = "transparent parts are shown on white"
 ORIENTATION = 0x0112  # the EXIF tag
+UNREADABLE = "it is damaged, or no picture of a known format"
+ADDRESS = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]+://")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +62,14 @@ def read_picture(raw: Any, side: int | None = None) -> Picture:
     if isinstance(raw, Picture):
         return raw
     if isinstance(raw, str | Path):
-        return _from_path(Path(raw), side)
+        return _from_path(raw, side)
     if isinstance(raw, bytes | bytearray | memoryview):
         return _decoded(io.BytesIO(raw), "picture", side)
     if type(raw).__module__.startswith("PIL."):
-        return _from_pil(raw, getattr(raw, "filename", "") or "picture")
+        with _one_clear_line("picture"):
+            return _from_pil(raw, getattr(raw, "filename", "") or "picture")
     if type(raw).__module__.startswith("torch"):
-        return _from_array(_channels_last(raw.detach().cpu().numpy()))
+        return _from_array(_from_torch(raw))
     if isinstance(raw, np.ndarray):
         return _from_array(raw)
     raise HeedfulError(
@@ -64,7 +78,38 @@ def read_picture(raw: Any, side: int | None = None) -> Picture:
     )
 
 
-def _from_path(path: Path, side: int | None) -> Picture:
+def read_levels(path: str | Path) -> npt.NDArray[Any] | None:
+    """The values of a grey file of more than 8 bits as they are stored, (H, W): a mask may have small numbers
+    in 16 bits. None for other files."""
+    with _opened_path(path) as file, _opened(file, str(path)) as image:
+        if not image_colours.is_wide(image):
+            return None
+        left = _left_to_turn(image)
+        image.load()
+        return np.asarray(_upright(image, left)).copy()
+
+
+def _from_path(path: str | Path, side: int | None) -> Picture:
+    with _opened_path(path) as file:
+        return _decoded(file, str(path), side)
+
+
+def refuse_address(given: Any) -> None:
+    """An address of the web is no path; said before a path is made of it, which changes it."""
+    if isinstance(given, str) and ADDRESS.match(given):
+        raise HeedfulError(
+            f"{given} is an address, not a file",
+            "heedful fetches no pictures",
+            "Download it, and give the path of the file",
+        )
+
+
+@contextmanager
+def _opened_path(given: str | Path) -> Iterator[Any]:
+    refuse_address(given)
+    path = Path(given)
+    if "\0" in str(path):
+        raise HeedfulError(f"{str(path)!r} is no path", "it contains a null character")
     try:
         facts = path.stat()
         if not stat.S_ISREG(facts.st_mode):
@@ -74,33 +119,57 @@ def _from_path(path: Path, side: int | None) -> Picture:
                 f"{path} has {facts.st_size >> 20} MB", f"the limit is {MAX_FILE_BYTES >> 20} MB"
             )
         with path.open("rb") as file:
-            return _decoded(file, str(path), side)
+            yield file
     except OSError as error:
         raise HeedfulError(f"{path} cannot be read", error.strerror or str(error)) from error
 
 
-def _decoded(file: Any, source: str, side: int | None) -> Picture:
+@contextmanager
+def _opened(file: Any, source: str) -> Iterator[Image]:
+    """A file whose header says that it is not too large."""
     image_module = pillow()
-    with _one_clear_line(source), image_module.open(file, formats=FORMATS) as image:
-        width, height = image.size
-        if width * height > MAX_PIXELS:
-            raise _too_large(source, f"{width:,} × {height:,} pixels")
-        if side is None or max(width, height) <= side:
-            return _from_pil(image, source)
-        picture = _from_pil(_shrunk(image, side), source)
-    made = f"{picture.pixels.shape[1]:,} × {picture.pixels.shape[0]:,} pixels"
-    note = f"made smaller to {made}: more than {side:,} pixels per side are not kept"
-    return Picture(picture.pixels, picture.source, (*picture.notes, note))
+    with _one_clear_line(source):
+        try:
+            opened = image_module.open(file, formats=FORMATS)
+        except image_module.DecompressionBombError:
+            raise _too_large(source, _size_by_header(file)) from None
+        with opened as image:
+            _check_size(image, source)
+            yield image
+
+
+def _check_size(image: Image, source: str) -> None:
+    width, height = image.size
+    if width * height > MAX_PIXELS:
+        raise _too_large(source, f"{width:,} × {height:,} pixels")
+
+
+def _size_by_header(file: Any) -> str:
+    """Of a file so large that Pillow refuses to open it: its parsers read the header alone."""
+    file.seek(0)
+    start = file.read(16)
+    for factory, accept in (pillow().OPEN[name] for name in FORMATS if name in pillow().OPEN):
+        if accept is not None and accept(start) is True:
+            file.seek(0)
+            try:
+                width, height = factory(file).size
+            except Exception:  # a parser may raise anything; the size is only for the message
+                break
+            return f"{width:,} × {height:,} pixels"
+    return "more pixels than Pillow opens"
+
+
+def _decoded(file: Any, source: str, side: int | None) -> Picture:
+    with _opened(file, source) as image:
+        return _from_pil(image, source, side)
 
 
 def _shrunk(image: Image, side: int) -> Image:
-    """At most so many pixels per side. A palette or 16 bits cannot be resampled as they are."""
+    """At most so many pixels per side. A palette cannot be resampled as it is."""
     from PIL.Image import Resampling
 
     if image.mode in ("P", "PA", "1", "LA"):
         image = image.convert("RGBA")
-    elif image.mode.startswith("I;16"):
-        image = image.convert("I")
     image.thumbnail((side, side), Resampling.BILINEAR)
     return image
 
@@ -130,84 +199,101 @@ def _one_clear_line(source: str) -> Iterator[None]:
             yield
     except HeedfulError:
         raise
-    except pillow().DecompressionBombError:
-        raise _too_large(source, "more than twice the pixels that Pillow reads") from None
     except Exception as error:  # parsers raise OSError, SyntaxError, ValueError, struct.error, EOFError, ...
-        why = "it is damaged, or no picture of a known format" if not str(error) else str(error)[:200]
         raise HeedfulError(
-            f"{source} cannot be read as a picture", why, f"Known formats: {', '.join(FORMATS)}"
+            f"{source} cannot be read as a picture", _reason(error), f"Known formats: {', '.join(FORMATS)}"
         ) from error
 
 
-def _from_pil(image: Image, source: str) -> Picture:
-    from PIL import ImageOps
+def _reason(error: Exception) -> str:
+    """What Pillow says, unless it is about Python's objects."""
+    if isinstance(error, MemoryError):
+        return "there is not enough memory"
+    said = " ".join(str(error).split())[:200]
+    of_pillow = isinstance(error, OSError | SyntaxError | ValueError) and "<" not in said
+    return said if of_pillow and said else UNREADABLE
 
+
+def _from_pil(image: Image, source: str, side: int | None = None) -> Picture:
     notes = []
-    with _one_clear_line(source):
-        if getattr(image, "n_frames", 1) > 1:
-            image.seek(0)
-            notes.append(f"the first of {getattr(image, 'n_frames', 1)} frames")
+    if getattr(image, "n_frames", 1) > 1:
+        image.seek(0)
+        notes.append(f"the first of {getattr(image, 'n_frames', 1)} frames")
+    _check_size(image, source)  # a picture may be opened and not yet decoded
+    limit = side if side is not None and max(image.size) > side else None
+    notes += image_colours.depth_notes(image)
+    turn, left = _orientation(image), _left_to_turn(image)
+    if image_colours.is_wide(image):
         image.load()
-        turn = image.getexif().get(ORIENTATION, 1)
-        turn = turn if isinstance(turn, int) and 1 <= turn <= 8 else 1
-        image = ImageOps.exif_transpose(image) or image
-        if image.mode in ("I;16", "I;16B", "I;16L", "I", "F"):
-            wide = np.asarray(image, dtype=np.float64)
-            top = 65535.0 if wide.max(initial=0.0) > WHITE else float(WHITE)
-            return Picture(
-                _rgb(np.clip(wide / top, 0, 1)), source, (*notes, "16-bit grey, shown in 8 bits"), turn
-            )
-        if "A" in image.getbands() or "transparency" in image.info:
-            layers = np.asarray(image.convert("RGBA"), dtype=np.float64) / WHITE
-            alpha = layers[..., 3:]
-            if alpha.min(initial=1.0) < 1:
-                notes.append(ON_WHITE)
-            return Picture(_rgb(layers[..., :3] * alpha + 1 - alpha), source, tuple(notes), turn)
-        return Picture(np.asarray(image.convert("RGB")).copy(), source, tuple(notes), turn)
+        image = image_colours.as_eight_bits(image)
+    if limit is not None:
+        image = _shrunk(image, limit)
+    image.load()
+    pixels, made = image_colours.of_image(_upright(image, left))
+    picture = Picture(pixels, source, (*notes, *made), turn)
+    return picture if limit is None else _with_size_note(picture, limit)
+
+
+def _with_size_note(picture: Picture, side: int) -> Picture:
+    made = f"{picture.pixels.shape[1]:,} × {picture.pixels.shape[0]:,} pixels"
+    note = f"made smaller to {made}: more than {side:,} pixels per side are not kept"
+    return replace(picture, notes=(*picture.notes, note))
+
+
+def _orientation(image: Image) -> int:
+    turn = image.getexif().get(ORIENTATION, 1)
+    return turn if isinstance(turn, int) and 1 <= turn <= 8 else 1
+
+
+def _left_to_turn(image: Image) -> int:
+    """Pillow turns a TIFF upright itself when it decodes it."""
+    return 1 if image.format == "TIFF" else _orientation(image)
+
+
+def _upright(image: Image, orientation: int) -> Image:
+    from PIL.Image import Transpose
+
+    ways = {
+        2: Transpose.FLIP_LEFT_RIGHT,
+        3: Transpose.ROTATE_180,
+        4: Transpose.FLIP_TOP_BOTTOM,
+        5: Transpose.TRANSPOSE,
+        6: Transpose.ROTATE_270,
+        7: Transpose.TRANSVERSE,
+        8: Transpose.ROTATE_90,
+    }
+    return image.transpose(ways[orientation]) if orientation in ways else image
+
+
+def _from_torch(tensor: Any) -> npt.NDArray[Any]:
+    tensor = tensor.detach().cpu()
+    try:
+        array = (tensor.float() if tensor.is_floating_point() else tensor).numpy()
+    except (TypeError, RuntimeError, NotImplementedError):
+        raise HeedfulError(
+            f"a tensor of {tensor.dtype} is no picture", fix="Give uint8 from 0 to 255, or floats from 0 to 1"
+        ) from None
+    return _channels_last(array)
 
 
 def _channels_last(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """torch has channels first."""
     if array.ndim == 4 and len(array) == 1:
         array = array[0]
-    if array.ndim == 3 and array.shape[0] in (1, 3, 4) and array.shape[2] not in (1, 3, 4):
+    if array.ndim == 3 and array.shape[0] in (1, 3, 4):
+        if array.shape[2] in (1, 3, 4):
+            raise HeedfulError(
+                f"a tensor of shape {array.shape} can be read in two ways",
+                "its channels may be first or last",
+                "Give an array of numpy of shape (height, width, 3)",
+            )
         array = array.transpose(1, 2, 0)
     return array
 
 
 def _from_array(array: npt.NDArray[Any]) -> Picture:
-    if array.ndim == 2:
-        array = array[..., None]
-    if array.ndim != 3 or array.shape[2] not in (1, 3, 4) or not array.size:
-        raise HeedfulError(
-            f"an array of shape {array.shape} is no picture",
-            fix="Give (height, width), (height, width, 3) or (height, width, 4)",
-        )
-    if array.dtype == np.uint8:
-        shares = array / np.float64(WHITE)
-    elif array.dtype == np.uint16:
-        shares = array / 65535.0
-    elif array.dtype.kind in "fbiu":
-        shares = array.astype(np.float64)
-        if not np.isfinite(shares).all() or shares.min() < 0 or shares.max() > 1:
-            raise HeedfulError(
-                f"the values of the array are {shares.min():.3g} to {shares.max():.3g}",
-                fix="Give uint8 from 0 to 255, or numbers from 0 to 1",
-            )
-    else:
-        raise HeedfulError(f"an array of {array.dtype} is no picture", fix="Give uint8 or floats")
-    if shares.shape[2] == 4:
-        alpha = shares[..., 3:]
-        shares = shares[..., :3] * alpha + 1 - alpha
-    return Picture(_rgb(shares))
-
-
-def _rgb(shares: npt.NDArray[np.float64]) -> Pixels:
-    """Numbers from 0 to 1, one or three channels."""
-    three = np.repeat(shares[..., None] if shares.ndim == 2 else shares, 3 if shares.ndim == 2 else 1, axis=2)
-    if three.shape[2] == 1:
-        three = np.repeat(three, 3, axis=2)
-    return np.asarray(np.round(three * WHITE), dtype=np.uint8)
+    pixels, notes = image_colours.of_array(array)
+    return Picture(pixels, notes=notes)
 
 
 def resized(pixels: Pixels, size: tuple[int, int]) -> Pixels:

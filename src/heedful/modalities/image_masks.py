@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from heedful.core.errors import HeedfulError
-from heedful.modalities.image_files import ON_WHITE, Picture, read_picture
+from heedful.modalities.image_files import ON_WHITE, Picture, read_levels, read_picture
 
 Mask = npt.NDArray[np.bool_]  # (H, W)
-BOX = "Give left, top, right and bottom, such as 10 20 110 90, or a JSON list of such boxes"
+BOX = "Give left, top, right and bottom in whole pixels, such as 10 20 110 90, or a JSON list of such boxes"
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,9 @@ def read_boxes(given: Any) -> TruthBoxes | None:
     try:
         table = np.asarray(given, dtype=np.float64)
         table = table[None] if table.ndim == 1 else table
-        if table.ndim == 2 and table.shape[1] == 4 and len(table) and np.isfinite(table).all():
-            return TruthBoxes(tuple(tuple(round(value) for value in row) for row in table.tolist()))
+        whole = np.isfinite(table).all() and (table == np.round(table)).all()
+        if table.ndim == 2 and table.shape[1] == 4 and len(table) and whole:
+            return TruthBoxes(tuple(tuple(int(value) for value in row) for row in table.tolist()))
     except (TypeError, ValueError):
         pass
     raise HeedfulError("the boxes cannot be read", f"they are {given!r:.60}", BOX)
@@ -90,10 +91,11 @@ def _filled(boxes: Sequence[Sequence[int]], size: tuple[int, ...]) -> Mask:
 
 
 def _read_mask(given: Any) -> Mask:
-    if isinstance(given, np.ndarray) and given.ndim == 2:
-        values = given.astype(np.float64)
+    levels = read_levels(given) if isinstance(given, str | Path) else given
+    if isinstance(levels, np.ndarray) and levels.ndim == 2:
+        values = levels.astype(np.float64)
     else:
-        picture = read_picture(Path(given) if isinstance(given, str) else given)
+        picture = read_picture(given)
         if ON_WHITE in picture.notes:
             raise HeedfulError(
                 f"{picture.source} is no mask", "it has transparent parts", "Save it in black and white"

@@ -22,6 +22,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -30,11 +31,12 @@ from heedful.core.cost import Meter
 from heedful.core.defaults import AUDIT_CONTROLS
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Input, Rectangle
-from heedful.core.model import FeatureMap, HeadStates, Masks, Model
+from heedful.core.model import TWO_ENCODERS, FeatureMap, HeadStates, Masks, Model
 from heedful.core.progress import Progress
 from heedful.core.removal_record import not_recording, record
 from heedful.core.target import Target
 from heedful.core.trace import Trace
+from heedful.modalities.encode import TooLong
 from heedful.modalities.image_operators import checked_image_operator
 from heedful.modalities.joint import WORD_OPERATORS, JointInput, joint_of, split_raw
 from heedful.modalities.operators import InputRow
@@ -82,7 +84,7 @@ class DualEncoder(Model):
         What is added to it.
     """
 
-    kind = "dual-encoder"
+    kind = TWO_ENCODERS
     modality = JointInput.modality
     some_input = {"picture": np.full((8, 8, 3), 128, dtype=np.uint8), "text": "a"}  # noqa: RUF012
     default_methods = (
@@ -144,12 +146,23 @@ class DualEncoder(Model):
         if isinstance(raw, Input):
             return joint_of(raw)
         if long == "window":
-            raise HeedfulError("a caption is not read in windows", fix="Use long='truncate'")
+            raise HeedfulError(
+                "a caption is not read in windows", fix="Use long='truncate' (--long truncate)"
+            )
         picture, text = split_raw(raw)
         return JointInput(self.picture.encode(picture), self.encode_text(text, long))
 
+    def truth_mask(self, raw: Any, given: Any) -> npt.NDArray[np.bool_]:
+        """Of the picture; no word is the thing that must be found."""
+        mask, words = self.picture.truth_mask(raw, given), self.encode(raw, "truncate").text
+        return np.concatenate([mask, np.zeros(len(words), dtype=bool)])
+
     def encode_text(self, text: str, long: str = "error") -> TextInput:
-        x = self.text.encode(text, long)
+        try:
+            x = self.text.encode(text, long)
+        except TooLong as error:  # it is not read in windows
+            fix = "Shorten it, or use long='truncate' (--long truncate)"
+            raise TooLong(error.what, error.why, fix) from None
         if not isinstance(x, TextInput):
             raise HeedfulError("the text cannot be read")
         return x
@@ -164,7 +177,8 @@ class DualEncoder(Model):
         if wish or kind not in (SIMILARITY, LOGIT):
             raise HeedfulError(
                 "what is explained is the similarity of the picture and the text",
-                fix='Use similarity or logit; for A rather than B give A as the text and {"contrast": "B"}',
+                fix="Use similarity or logit; for A rather than B give A as the text (--text A) and B as the "
+                'contrast: {"contrast": "B"}, or --contrast B on the command line',
             )
         if other is None:
             return Target(kind, label=text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -63,6 +64,10 @@ def zero_shot(model: DualEncoder, labels: Sequence[str]) -> PictureModel:
     if len(labels) < 2:
         raise HeedfulError(
             "zero-shot classes need at least two captions", fix="Or give the text with the picture"
+        )
+    if twice := [label for label, count in Counter(labels).items() if count > 1]:
+        raise HeedfulError(
+            f"a caption is given twice: {twice[0]!r}", "each is one class", "Give each caption once"
         )
     vectors = np.stack([model.vector_of(label) for label in labels])  # (C, d)
     picture = model.picture

@@ -20,12 +20,14 @@ from torch import Tensor
 
 from heedful.core.errors import HeedfulError
 from heedful.modalities.image import ImageInput, overlap_notes, read_regions
-from heedful.modalities.image_files import Picture, Pixels, read_picture, resized
+from heedful.modalities.image_files import MAX_PIXELS, Picture, Pixels, read_picture, resized
 from heedful.modalities.image_masks import Mask, TruthBoxes, mask_of
 
 KEYS = {"picture", "regions"}
 MAX_SIDE = 1024  # of a picture for a function: every removal makes a copy of it
 WHOLE = (0.0, 0.0, 1.0, 1.0)  # all of a picture
+FEW_PIXELS = 16  # per side: fewer are enlarged by most networks
+FLAT = 1.5 / 255  # colours that differ by rounding alone
 TRIED_SIZE = (61, 83)  # of the picture that a processor is tried on: odd, and neither square
 
 
@@ -96,7 +98,8 @@ class ImageReader:
             along, down = (np.arange(width) + 0.5) / width, (np.arange(height) + 0.5) / height
             ramps = np.stack(np.broadcast_arrays(along, down[:, None], 0.5), axis=2)
             seen = processed(self.processor, np.round(255 * ramps).astype(np.uint8)) / 255.0
-            (left, right), (top, bottom) = _ends(seen[..., 0].mean(0)), _ends(seen[..., 1].mean(1))
+            left, right = _ends(seen[..., 0].mean(0), width)
+            top, bottom = _ends(seen[..., 1].mean(1), height)
             self._windows[height, width] = (left, top, right, bottom)
         return self._windows[height, width]
 
@@ -119,21 +122,48 @@ class ImageReader:
         return pixels, (note,) if changed else ()
 
 
-def _ends(ramp: Any) -> tuple[float, float]:
+def _ends(ramp: Any, side: int) -> tuple[float, float]:
     """Where a line through a ramp of n places begins and ends, half a place before the first and behind the
-    last; the outer places are left out, which resampling bends."""
+    last; the outer places are left out, which resampling bends. `side`: pixels that the ramp was made of. A
+    few pixels that were enlarged are flat at both ends; one pixel has no ramp and is seen whole."""
     n = len(ramp)
-    inner = slice(n // 8, n - n // 8) if n >= 16 else slice(n)
-    slope, start = np.polyfit((np.arange(n) + 0.5)[inner], ramp[inner], 1) if n > 1 else (1.0, 0.0)
+    places = np.arange(n) + 0.5
+    inner = np.zeros(n, dtype=bool)
+    inner[slice(n // 8, n - n // 8) if n >= 16 else slice(n)] = True
+    if side < FEW_PIXELS:
+        inner &= (ramp > 0.5 / side + FLAT) & (ramp < 1 - 0.5 / side - FLAT)
+    if inner.sum() < 2:
+        return 0.0, 1.0
+    slope, start = np.polyfit(places[inner], ramp[inner], 1)
     return float(np.clip(start, 0, 1)), float(np.clip(start + n * slope, 0, 1))
 
 
 def processed(processor: Any, pixels: Pixels) -> Pixels:
     """What a processor leaves to see: resized and cropped, neither rescaled nor normalised."""
-    out = processor(images=pixels, do_rescale=False, do_normalize=False, return_tensors="np")
+    _refuse_strip(processor, *pixels.shape[:2])
+    out = processor(
+        images=pixels,
+        do_rescale=False,
+        do_normalize=False,
+        return_tensors="np",
+        input_data_format="channels_last",  # else a picture of one or three rows is taken for channels
+    )
     seen = np.asarray(out["pixel_values"])[0]
     seen = seen.transpose(1, 2, 0) if seen.shape[0] in (1, 3) else seen
     return np.asarray(np.clip(np.round(seen), 0, 255), dtype=np.uint8)
+
+
+def _refuse_strip(processor: Any, height: int, width: int) -> None:
+    """A long strip is enlarged until its short side fits, before it is cropped: that can take any memory."""
+    size = getattr(processor, "size", None) or {}
+    short = size.get("shortest_edge") if hasattr(size, "get") else None
+    limited = hasattr(size, "get") and size.get("longest_edge")
+    if short and not limited and short * short * max(height, width) / min(height, width) > MAX_PIXELS:
+        raise HeedfulError(
+            f"a picture of {width:,} × {height:,} pixels is too long and thin",
+            f"the model enlarges its short side to {short} pixels before it crops",
+            "Crop the picture first",
+        )
 
 
 def reader_of(processor: Any) -> ImageReader:
@@ -145,7 +175,8 @@ def reader_of(processor: Any) -> ImageReader:
     pixels = rng.integers(0, 256, (*TRIED_SIZE, 3)).astype(np.uint8)
     seen = processed(processor, pixels)
     reader = ImageReader((seen.shape[0], seen.shape[1]), mean, std, processor)
-    expected = np.asarray(processor(images=pixels, return_tensors="np")["pixel_values"])[0]
+    made = processor(images=pixels, return_tensors="np", input_data_format="channels_last")
+    expected = np.asarray(made["pixel_values"])[0]
     read = reader.normalise(torch.from_numpy(seen / np.float32(255))).permute(2, 0, 1).numpy()
     # 8-bit colours are exact in both; resampling in floats may differ by one step of 255
     close = 1.5 / 255 / min(std)

@@ -43,7 +43,7 @@ def document(item: Attribution) -> Document:
         item.method, source=f"scores of the {alone.words.parts} for {explained_number(alone)}{value}"
     )
     picture = has_picture(item.x)
-    legend = Only("html", (Legend(item.signed, not item.signed, picture),))
+    legend = Only("html", (Legend(item.signed, not item.signed, picture, alone.words.parts),))
     drawn = shaded_map(col, item.x, item.own_unit, _order(col)[:NUMBERED] if picture else ())
     shading = Choice("Shaded by", (Tab(item.method, (*drawn, legend)),))
     tables = [word_table(alone, TERMINAL_WORDS, few=True)] if col.words else []

@@ -74,7 +74,7 @@ def shown_rows(audit: Audit) -> Node | None:
     legend = None
     if shaded:
         signs = any(one.signed for one in shaded), any(not one.signed for one in shaded)
-        legend = Legend(*signs, hatched=drawn)
+        legend = Legend(*signs, hatched=drawn, parts=words.parts)
     by = f"The {words.parts} are shaded by {audit.verdict.use}." if shaded else ""
     if drawn and not shaded:
         by = NOT_SHADED.format(many=words.many)

@@ -102,7 +102,8 @@ def shaded(comparison: Comparison) -> Choice:
         one = standing.get(method)
         note = f"beat {one.beat} of {one.draws}" if one else "control" if method == CONTROL else ""
         col = cols[method]
-        legend = Only("html", (Legend(col.item.signed, not col.item.signed, has_picture(comparison.x)),))
+        shown, parts = has_picture(comparison.x), comparison.words.parts
+        legend = Only("html", (Legend(col.item.signed, not col.item.signed, shown, parts),))
         named = first_screen.named_units(comparison) if has_picture(comparison.x) else ()
         drawn = shaded_map(col, comparison.x, ranked_unit(comparison), named)
         options.append(Tab(method, (*drawn, legend), note))
@@ -118,7 +119,7 @@ def _without_method(comparison: Comparison) -> Tab:
     named = first_screen.named_units(comparison) if has_picture(x) else ()
     drawn = effects_map(measured, columns(comparison)[0], ranked_unit(comparison), named)
     note = f"by {how} each {unit_noun(comparison)}"
-    legend = Legend(signed=True, unsigned=False, hatched=has_picture(x))
+    legend = Legend(True, unsigned=False, hatched=has_picture(x), parts=comparison.words.parts)
     return Tab("measured effect", (*drawn, Only("html", (legend,))), note)
 
 

@@ -31,7 +31,7 @@ def by_method(comparison: Comparison) -> Section:
         "because their numbers have different units. Beside them: what was measured."
     )
     signed = [cols[method].item.signed for method in cols]
-    legend = Legend(True, not all(signed), hatched=True)
+    legend = Legend(True, not all(signed), hatched=True, parts=comparison.words.parts)
     return Section("The picture by every method", (legend, Group(tuple(tiles), "maps")), lead, "maps-part")
 
 

@@ -225,8 +225,7 @@ class TerminalRenderer:
         towards, away, size = (SIGN_MARKS if self.plain else COLOUR_NAMES).values()
         parts = [f"{towards} towards the target, {away} away from it"] if node.signed else []
         parts += [f"{size} strong, where a method has no sign"] if node.unsigned else []
-        parts_of = "parts" if node.hatched else "words"
-        told = f"The strongest fifth of the {parts_of} is marked: " if self.plain else "Colours: "
+        told = f"The strongest fifth of the {node.parts} is marked: " if self.plain else "Colours: "
         yield Text(f"{told}{'; '.join(parts)}.", "dim")
 
     @draw.register

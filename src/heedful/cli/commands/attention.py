@@ -11,6 +11,7 @@ import typer
 from heedful.cli import options as o
 from heedful.cli.commands import heads_ablation
 from heedful.cli.console import (
+    captions,
     check_save,
     form,
     print_stderr,
@@ -78,6 +79,7 @@ def attention(
     model: o.Model = "zoo:sentiment",
     pair: o.Pair = None,
     chat: o.Chat = None,
+    labels: o.Captions = None,
     target: Target = None,
     answer: Answer = None,
     unit: Unit = "word",
@@ -111,6 +113,8 @@ def attention(
     heedful attention "Once upon a time" --model zoo:lm --unit token --json
     heedful attention "Read it." -m zoo:titler --stack cross --answer "Reading"
     heedful attention "not bad" --ablate 0.1,1.* --how uniform
+    heedful attention seven.png --model zoo:digits-vit --html heads.html
+    heedful attention scene.png -m zoo:tiny-clip --labels "a red ring,a blue star"
 
     A letter shows the type of a head. The type says what the head looks at: P previous (word), N next (word),
     S self (the word itself), F first (position), D delimiter (special tokens except the first), . period
@@ -126,9 +130,11 @@ def attention(
     results = read_input(text, pair, chat)
     silence_libraries()
     import heedful
+    from heedful.heads.atlas import refuse_two_encoders
 
     with progress_bar(f"loading {model}", quiet):
-        loaded = heedful.load(model, allow_pickle=allow_pickle)
+        loaded = heedful.load(model, allow_pickle=allow_pickle, labels=captions(labels))
+        refuse_two_encoders(loaded)
         wanted = how == "gradient" or target is not None
         gone, removed = heads_ablation.removing(loaded, results, ablate, remove, long, answer)
         with removed:

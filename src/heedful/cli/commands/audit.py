@@ -11,6 +11,7 @@ import typer
 
 from heedful.cli import options as o
 from heedful.cli.console import (
+    captions,
     console,
     form,
     print_stderr,
@@ -44,7 +45,7 @@ FULL = "Run all methods except expensive ones, use six metrics, and search for t
 Full = Annotated[bool, option("--full", help=FULL)]
 OPERATORS = (
     "How words are removed to test the methods: delete, mask, swap, unk, pad or mean. Parts of a picture: "
-    "mean, blur, noise or inpaint. To give several, "
+    "mean, blur, noise, inpaint, or pad (for patches of vision transformers). To give several, "
     "repeat the option or separate names by commas. --operators all uses each operator in turn. Default: two "
     "operators that the methods do not use for their scores."
 )
@@ -82,6 +83,7 @@ def audit(
     text_column: o.TextColumn = "text",
     path_column: o.PathColumn = None,
     label_column: o.LabelColumn = None,
+    labels: o.Captions = None,
     rationale_column: o.RationaleColumn = None,
     mask_column: o.MaskColumn = None,
     boxes_column: o.BoxesColumn = None,
@@ -123,13 +125,15 @@ def audit(
     heedful audit reviews.csv --engine ray --workers 8
     heedful audit photos/ --model zoo:digits-vit --out run/
     heedful audit photos.csv --model zoo:digits-vit --metric pointing
+    heedful audit scenes.csv --model zoo:tiny-clip --text-column caption
 
     By default the audit is quick: it runs four methods and two metrics. With a small model, a short text
     takes less than a second. --full takes several times as long. The audit prints its cost before it starts.
     Use 20 texts or more to compare methods.
 
     For a model of pictures, FILE is a folder, or a table with the columns path, label, and mask or boxes. The
-    names of sub-folders are read as labels if the model has such labels.
+    names of sub-folders are read as labels if the model has such labels. For a model such as CLIP, the table
+    has the columns path and caption (or text). With --labels, such a model is a classifier of pictures.
 
     --out saves all scores (Parquet), the table (table.csv) and the report (report.html).
     """
@@ -146,7 +150,8 @@ def audit(
     chosen |= {"scores": scores, "columns": columns, "limit": limit, "full": full, "keep": keep_picture}
     where = {"out": out, "engine": engine, "shard": shard, "address": address}
     with _resumable(out), progress_bar(f"loading {model}", quiet) as say:
-        source = _source(model, engine, allow_pickle)
+        source = _source(model, engine, allow_pickle, labels)
+        reads = texts.modality if isinstance(source, str) else source.modality
         if workers is None and engine == "local":
             workers = process_count(source)
         if dry_run:
@@ -155,7 +160,7 @@ def audit(
             count = None if quiet else texts.count()
             lines = [] if quiet else _cost_lines(source, file, {**chosen, "workers": workers})
             lines += [] if quiet else _sub_folders(source, file)
-            progress = _with_notes(_progress(say, texts.modality), [*lines, *_too_few(count, texts.modality)])
+            progress = _with_notes(_progress(say, reads), [*lines, *_too_few(count, reads)])
             result = _audited(source, file, {**chosen, **where, "workers": workers, "progress": progress})
     if dry_run:
         return put_json(result.to_dict()) if as_json else print(result)
@@ -187,12 +192,15 @@ def _methods(named: list[str] | None, scores: Path | None) -> list[str] | None:
     return []
 
 
-def _source(model: str, engine: str, allow_pickle: bool) -> Any:
-    """A name is loaded by each worker; what had to be trusted here is sent to them as it is."""
+def _source(model: str, engine: str, allow_pickle: bool, labels: str | None = None) -> Any:
+    """A name is loaded by each worker; what had to be trusted here, or has captions as labels, is sent to
+    them as it is."""
     import heedful
 
-    by_name = engine == "ray" and not allow_pickle
-    source: Any = model if by_name else heedful.load(model, allow_pickle=allow_pickle)
+    by_name = engine == "ray" and not allow_pickle and labels is None
+    source: Any = model
+    if not by_name:
+        source = heedful.load(model, allow_pickle=allow_pickle, labels=captions(labels))
     fit_threads(source)
     return source
 

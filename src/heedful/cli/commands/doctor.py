@@ -49,12 +49,13 @@ def _of_pictures(model: Model) -> dict[str, Any]:
     from heedful.modalities.kinds import noun_of
 
     size = model.facts().get("size")
+    what = "texts with pictures" if model.modality == "image+text" else plural(noun_of(model.modality))
     seen = f" of {size[1]} × {size[0]} pixels" if size else " of any size"
     units = [name for name in ("patch", "grid:N", "superpixel", "pixel", "region") if _has(model, name)]
     return {
-        "reads": f"{plural(noun_of(model.modality))}{seen}",
+        "reads": f"{what}{seen}",
         "units": units,
-        "operators": list(model.operators),
+        "operators": list(dict.fromkeys([*model.operators, *model.named_operators])),
     }
 
 

@@ -45,7 +45,7 @@ def _facts(entry: Metric) -> tuple[str, ...]:
     return (
         _better(entry),
         f"family {entry.family}" if entry.family else "not in the verdict",
-        "removes words" if entry.kind == "removal" else "",
+        "removes words or other parts" if entry.kind == "removal" else "",
         "needs marked reasons" if entry.rationales else "",
         "needs masks" if entry.masks else "",
         "expensive" if entry.expensive else "",
@@ -77,7 +77,7 @@ def _document(entry: Metric) -> dict[str, Any]:
 def _show(entry: Metric) -> None:
     from heedful.core.model import CAPABILITIES
 
-    best = "the best order of words that was found" if entry.best is None else f"{entry.best:g}"
+    best = "the best order that was found" if entry.best is None else f"{entry.best:g}"
     family = f"{entry.family}: it takes part in the verdict" if entry.family else "none: not in the verdict"
     needs = [CAPABILITIES.get(need, need) for need in sorted(entry.needs)]
     needs += ["words that people marked as the reason (--rationale-column)"] if entry.rationales else []
@@ -87,7 +87,12 @@ def _show(entry: Metric) -> None:
         ("direction", _better(entry)),
         ("best possible", best),
         ("family", family),
-        ("how", "it removes words" if entry.kind == "removal" else "from the scores, or by explaining again"),
+        (
+            "how",
+            "it removes words or other parts"
+            if entry.kind == "removal"
+            else "from the scores, or by explaining again",
+        ),
         ("needs", "; ".join(needs)),
         ("cost", "expensive: runs only when you name it" if entry.expensive else ""),
         ("limitations", entry.limitations),

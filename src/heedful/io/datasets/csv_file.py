@@ -23,7 +23,7 @@ def read(path: Path, columns: Columns) -> Iterator[DataRow]:
             raise HeedfulError(f"the header of {path.name} cannot be read", str(error)) from None
         for name in columns.named.values() if head else ():
             if name not in head:
-                raise missing_column(path, name, head)
+                raise missing_column(path, name, head, columns)
             if head.count(name) > 1:
                 raise HeedfulError(f"{path.name} has two columns {name!r}", fix="Rename one of them")
         places = {field: head.index(name) for field, name in columns.named.items()} if head else {}

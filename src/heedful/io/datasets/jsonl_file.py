@@ -77,4 +77,4 @@ def check_columns(path: Path, columns: Columns) -> None:
     there = names(path)
     for name in columns.named.values():
         if there and name not in there:
-            raise missing_column(path, name, there)
+            raise missing_column(path, name, there, columns)

@@ -39,7 +39,7 @@ def read(path: Path, columns: Columns) -> Iterator[DataRow]:
     with file, path.open("rb") as raw:
         for name in columns.named.values():
             if name not in there:
-                raise missing_column(path, name, there)
+                raise missing_column(path, name, there, columns)
             if there.count(name) > 1:
                 raise HeedfulError(f"{path.name} has two columns {name!r}", fix="Rename one of them")
         if file.metadata.num_rows > MAX_ROWS:

@@ -20,6 +20,7 @@ from typing import Any
 from heedful.core.errors import HeedfulError
 from heedful.io.datasets.rows import DataRow
 from heedful.io.labels import label_index
+from heedful.modalities.image_files import ADDRESS
 from heedful.modalities.image_masks import read_boxes
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm")
@@ -88,20 +89,22 @@ def folder_source(path: Path, known: Sequence[str], limit: int | None) -> Folder
     return source
 
 
-def located(row: DataRow, folder: Path) -> DataRow:
-    """A row of a table: its paths from the folder of the table on, its boxes read."""
+def located(row: DataRow, folder: Path, pair: bool = False) -> DataRow:
+    """A row of a table: its paths from the folder of the table on, its boxes read; a pair with its text."""
     if row.broken:
         return row
     try:
         mask = _path(row.mask, folder) or read_boxes(row.boxes)  # a mask says more than a box
     except HeedfulError as error:
         return replace(row, boxes=None, broken=str(error))
-    return replace(row, text=_path(row.text, folder), mask=mask, boxes=None)
+    picture = _path(row.text, folder)
+    raw = {"picture": picture, "text": row.caption} if pair else picture
+    return replace(row, text=raw, mask=mask, boxes=None, caption=None)
 
 
 def _path(given: Any, folder: Path) -> Any:
     """None where the field is empty."""
-    if not isinstance(given, str):
+    if not isinstance(given, str) or ADDRESS.match(given):  # an address is refused when it is read
         return given
     return str(folder / given) if given.strip() else None
 

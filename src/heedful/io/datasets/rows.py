@@ -42,6 +42,7 @@ class DataRow:
     rationale: Any = None
     mask: Any = None  # where the thing is that must be found: a file, an array or boxes
     boxes: Any = None  # the same as boxes, as they were written
+    caption: Any = None  # the text that a picture is compared with, until both are one input
     broken: str = ""
     digest: str = ""  # of the content, where the row itself does not hold it
     copy_of: int | None = None  # an earlier row with exactly this input
@@ -58,24 +59,50 @@ class Columns:
     path: str | None = None  # of pictures; it takes the place of the text
     mask: str | None = None  # paths of masks: where the thing is that must be found
     boxes: str | None = None  # left, top, right, bottom
+    caption: str | None = None  # the text that a picture is compared with
 
     @property
     def named(self) -> dict[str, str]:
         """Field of a row -> column."""
         every = {"text": self.path or self.text, "label": self.label, "rationale": self.rationale}
-        every |= {"mask": self.mask, "boxes": self.boxes}
+        every |= {"mask": self.mask, "boxes": self.boxes, "caption": self.caption}
         return {field: name for field, name in every.items() if name is not None}
 
+    @property
+    def roles(self) -> dict[str, str]:
+        """What a column has -> column: as `named`, but the paths of pictures are called paths."""
+        first = "text" if self.path is None else "path"
+        return {first if field == "text" else field: name for field, name in self.named.items()}
 
-def missing_column(path: Path, column: str, there: Iterable[str]) -> HeedfulError:
-    """With what to type next; a header in one piece is one whose fields are not separated by commas."""
+
+def missing_column(
+    path: Path, column: str, there: Iterable[str], columns: Columns | None = None
+) -> HeedfulError:
+    """With what to type next; a header in one piece is one whose fields are not separated by commas.
+    `columns`: None where it is not known yet whether there are texts or pictures."""
     names = list(there)
     fix = "Name the column of the texts with --text-column, that of the labels with --label-column"
-    if column == PATH:
-        fix = "Name the column of the paths with --path-column"
+    if columns is None:
+        fix += ", and that of the paths of pictures with --path-column"
+    elif columns.path is not None:
+        fix = _option_of(column, columns)
     if len(names) == 1 and ";" in names[0]:
         fix = "Its fields are separated by semicolons. Save it with commas, or as .tsv with tabs"
     return HeedfulError(f"{path.name} has no column {column!r}", f"it has: {', '.join(names)}", fix)
+
+
+def _option_of(column: str, columns: Columns) -> str:
+    """The option that names this column of a table of pictures."""
+    field = next((field for field, name in columns.named.items() if name == column), "text")
+    what = {
+        "text": "paths with --path-column",
+        "caption": "texts with --text-column",
+        "label": "labels with --label-column",
+        "rationale": "rationales with --rationale-column",
+        "mask": "masks with --mask-column",
+        "boxes": "boxes with --boxes-column",
+    }
+    return f"Name the column of the {what[field]}"
 
 
 def lines_of(file: IO[bytes]) -> Iterator[bytes]:

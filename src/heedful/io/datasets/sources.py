@@ -14,9 +14,10 @@ import numpy as np
 from heedful.core.errors import HeedfulError
 from heedful.io.datasets import csv_file, jsonl_file, parquet_file, text_file
 from heedful.io.datasets.pictures import FolderSource, folder_source, located, picture_row
-from heedful.io.datasets.rows import PATH, Columns, DataRow
+from heedful.io.datasets.rows import PATH, Columns, DataRow, missing_column
 from heedful.io.files import RESUME_HINT
 from heedful.modalities.image_masks import TruthBoxes
+from heedful.modalities.joint import JointInput
 from heedful.modalities.kinds import KINDS as INPUT_KINDS
 
 KINDS = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
@@ -33,6 +34,7 @@ USUAL = {  # names by which columns of a table of pictures are found
     "label": ("label",),
     "mask": ("mask",),
     "boxes": ("boxes", "box"),
+    "caption": ("caption", "text"),
 }
 # files up to so many bytes are known by their SHA-256, larger ones by size and time
 MAX_HASHED_BYTES = 1 << 30
@@ -68,16 +70,19 @@ class FileSource:
     def rows(self) -> Iterator[DataRow]:
         try:
             rows = islice(READERS[self.kind](self.path, self.columns), self.limit)
-            yield from (located(row, self.path.parent) for row in rows) if self.columns.path else rows
+            yield from (self._located(row) for row in rows) if self.columns.path else rows
         except OSError as error:
             raise HeedfulError(
                 f"cannot read {self.path}", error.strerror or str(error), RESUME_HINT
             ) from None
 
+    def _located(self, row: DataRow) -> DataRow:
+        return located(row, self.path.parent, pair=self.columns.caption is not None)
+
     def facts(self) -> dict[str, Any]:
         stat = self.path.stat()
         known: dict[str, Any] = {"kind": self.kind, "name": self.path.name, "bytes": stat.st_size}
-        known |= {"columns": self.columns.named, "limit": self.limit}
+        known |= {"columns": self.columns.roles, "limit": self.limit}
         if stat.st_size > MAX_HASHED_BYTES:
             return known | {"modified": stat.st_mtime_ns}
         with self.path.open("rb") as file:
@@ -221,6 +226,12 @@ def open_source(
                 "labels and rationales of a file are columns", fix="Name them: columns=Columns(...)"
             )
         path, pictures = Path(texts), modality != "text"
+        if modality == JointInput.modality and path.is_dir():
+            raise HeedfulError(
+                f"{path} is a folder of pictures",
+                "this model compares each picture with a text",
+                "Give a table with the columns path and caption, or captions to choose from (--labels A,B)",
+            )
         if pictures and path.is_dir():
             return folder_source(path, known, limit)
         there = named_columns(path, columns, modality) if pictures else columns or Columns()
@@ -263,9 +274,19 @@ def named_columns(path: Path, columns: Columns | None, modality: str | None) -> 
         return getattr(columns, field) or next((name for name in USUAL[field] if name in there), None)
 
     if usual("path") is None:
+        if modality is None and there:  # texts or pictures: the model is not loaded yet
+            raise missing_column(path, columns.text, there)
         return columns if modality is None else replace(columns, path=PATH)
     label, mask, boxes = (usual(field) for field in ("label", "mask", "boxes"))
-    return replace(columns, path=usual("path"), label=label, mask=mask, boxes=boxes)
+    caption = _caption(columns, there) if modality == JointInput.modality else None
+    return replace(columns, path=usual("path"), label=label, mask=mask, boxes=boxes, caption=caption)
+
+
+def _caption(columns: Columns, there: Sequence[str]) -> str:
+    """The column of the texts that pictures are compared with: the one that was named, or a usual one."""
+    if columns.caption or columns.text in there or columns.text != Columns().text:
+        return columns.caption or columns.text
+    return next((name for name in USUAL["caption"] if name in there), columns.text)
 
 
 def _file(

@@ -6,7 +6,7 @@ from heedful.comparisons.result import Comparison, matrix
 from heedful.core.defaults import CONTROL
 from heedful.core.document import Code, Facts, Node, Paragraph, Section, text_table
 from heedful.core.numbers import fixed
-from heedful.core.phrases import EXPENSIVE, left_out
+from heedful.core.phrases import EXPENSIVE, left_out, plural
 from heedful.reports import reproduce
 from heedful.reports.columns import columns
 from heedful.reports.comparison_summary import notes
@@ -17,22 +17,23 @@ def cost(comparison: Comparison) -> tuple[Node, ...]:
         return ()
     methods, values = matrix(comparison, "kendall")
     control = methods.index(CONTROL) if CONTROL in methods else None
-    rows = []
+    rows, special = [], _has_special(comparison)
     for col in columns(comparison):
         spent = col.item.cost
         errors = [word.stderr / col.top for word in col.words if word.stderr is not None and col.top]
         row = [col.label, f"{spent.seconds:.2f}"]
         row += [f"{n:,}" for n in (spent.forwards, spent.backwards, spent.unique, spent.tokens)]
         row += [f"{100 * sum(errors) / len(errors):.1f} %" if errors else "–"]
-        row += [f"{100 * col.item.special_mass:.0f} %"]
+        row += [f"{100 * col.item.special_mass:.0f} %"] if special else []
         if control is not None:
             tau = float(values[methods.index(col.method), control])
             row.append("" if col.method == CONTROL else fixed(tau))
         rows.append(row)
-    heads = ["method", "seconds", "forward passes", "backward passes", "model inputs run", "tokens"]
+    heads = ["method", "seconds", "forward passes", "backward passes", "model inputs run"]
     heads += [
+        " and ".join(map(plural, comparison.x.atom.split("+"))),
         "mean standard error",
-        "on special tokens",
+        *(["on special tokens"] if special else []),
         *(["τ with control"] if control is not None else []),
     ]
     lead = (
@@ -40,6 +41,11 @@ def cost(comparison: Comparison) -> tuple[Node, ...]:
         "mean standard error is relative to the method's strongest score; – means the method does not sample."
     )
     return (Section("What it cost", (text_table("Cost by method", heads, rows),), lead, "cost"),)
+
+
+def _has_special(comparison: Comparison) -> bool:
+    """Whether the model reads tokens that belong to no word."""
+    return "token" in comparison.x.atom
 
 
 def remarks(comparison: Comparison) -> tuple[Node, ...]:

@@ -132,7 +132,11 @@ def side_by_side(comparison: Comparison) -> Fold:
         f"{ranked_unit(comparison)}{also}, because their numbers have different units."
     )
     signed, unsigned = any(c.item.signed for c in cols), any(not c.item.signed for c in cols)
-    inside = (Paragraph(lead, "soft"), Legend(signed, unsigned), methods(comparison))
+    inside = (
+        Paragraph(lead, "soft"),
+        Legend(signed, unsigned, parts=comparison.words.parts),
+        methods(comparison),
+    )
     return Fold("The text by every method", inside)
 
 
