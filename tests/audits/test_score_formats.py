@@ -802,7 +802,7 @@ DEEP = b'{"row": 1, "method": "a", "scores": ' + b"[" * 100_000
         (GOOD | {"row": 1, "fitted_by": [3]}, "fitted_by cannot be"),
         (GOOD | {"row": 1, "fitted_by": {"mask": 1}}, "fitted_by cannot be"),
         (GOOD | {"row": 1, "fitted_by": "maks"}, "fitted_by cannot be 'maks'.*Known: mask, delete, swap"),
-        (GOOD | {"row": 1, "method": "random"}, "method cannot be 'random': this is the name of the control"),
+        (GOOD | {"row": 1, "method": "random"}, "method cannot be 'random': this is the name of a control"),
         (
             GOOD | {"row": 1, "fited_by": "mask"},
             "'fited_by' is not a known key: known are text, row, method, scores, tokens, spans, target, fit",

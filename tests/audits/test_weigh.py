@@ -320,7 +320,7 @@ EACH = {"a": true}
         ([], {"a": []}, {}, "there are no texts."),
         (FEW, {}, {}, "scores are not scores by method. Give a mapping"),
         (FEW, {"": true}, {}, "method cannot be '': it is a name"),
-        (FEW, {"random": true}, {}, "method cannot be 'random': this is the name of the control"),
+        (FEW, {"random": true}, {}, "method cannot be 'random': this is the name of a control"),
         (FEW, {"a": [[1.0]] * 3}, {}, "'a' has 3 entries for 10 texts. Give one entry per text"),
         (FEW, {"a": "scores.json"}, {}, "'a' has a str for 10 texts."),
         (FEW, {"a": {text: true(text) for text in FEW}}, {}, "'a' has a dict for 10 texts."),
