@@ -27,7 +27,8 @@ from bench.verdicts.rates import EXCHANGES
 from heedful.core.arrays import Floats
 from heedful.metrics.faithfulness import bin_counts
 from heedful.metrics.random_orders import MetricCell, Pools
-from heedful.metrics.verdict import Verdict, judge
+from heedful.metrics.verdict import judge
+from heedful.metrics.verdict_types import Verdict
 
 TEXTS, FRESH = 30, 60
 BLURS = {"truth": 0.0, "blur-half": 0.5, "blur-one": 1.0, "blur-two": 2.0}

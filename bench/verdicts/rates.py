@@ -24,7 +24,8 @@ from heedful.audits.stopping import decided
 from heedful.core.arrays import Floats
 from heedful.core.defaults import AUDIT_CONTROLS
 from heedful.metrics.random_orders import MetricCell, Pools, by_family, standard
-from heedful.metrics.verdict import MethodFacts, Verdict, judge
+from heedful.metrics.verdict import MethodFacts, judge
+from heedful.metrics.verdict_types import Verdict
 from heedful.stats.best_comparison import ALPHA
 
 PROMISE = 0.05

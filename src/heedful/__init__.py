@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from heedful.heads.ablation.pruning import prune_heads
     from heedful.heads.atlas import Atlas, attention
     from heedful.labs.base.registry import run_lab
-    from heedful.metrics.verdict import Verdict
+    from heedful.metrics.verdict_types import Verdict
     from heedful.modalities.text import TextInput
     from heedful.models.load import load
     from heedful.server.serve import serve
@@ -83,7 +83,7 @@ _HOME = {
     "TextInput": "heedful.modalities.text",
     "Units": "heedful.core.input",
     "Evidence": "heedful.core.evidence",
-    "Verdict": "heedful.metrics.verdict",
+    "Verdict": "heedful.metrics.verdict_types",
     "Target": "heedful.core.target",
     "Trial": "heedful.trials.result",
     "trial": "heedful.trials.api",

@@ -15,8 +15,9 @@ import heedful
 from heedful.audits.shown_rows import ShownRow
 from heedful.core import registry
 from heedful.core.evidence import Evidence
-from heedful.metrics.verdict import MethodFacts, Verdict, judge
+from heedful.metrics.verdict import MethodFacts, judge
 from heedful.metrics.verdict_sentences import PROMISE
+from heedful.metrics.verdict_types import Verdict
 from heedful.reports.audit_tables import HEADS, SINGLE, blocks, verdict_rows
 from heedful.reports.terminal import as_text as drawn
 from heedful.stats.intervals import share_of_count

@@ -17,7 +17,8 @@ from heedful.core import registry
 from heedful.core.attribution import Attribution
 from heedful.metrics.score import Score, ScoreInputs, default_metrics, score_explanations
 from heedful.metrics.summary import pools_of
-from heedful.metrics.verdict import Verdict, judge
+from heedful.metrics.verdict import judge
+from heedful.metrics.verdict_types import Verdict
 
 WORDS = [f"w{index}" for index in range(40)]
 TEXTS, LENGTH = 24, 10

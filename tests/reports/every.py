@@ -59,7 +59,7 @@ def audit() -> Any:
     from heedful.audits.result import Audit
     from heedful.audits.shown_rows import ShownRow
     from heedful.metrics.random_orders import MetricCell
-    from heedful.metrics.verdict import MethodVerdict, Verdict
+    from heedful.metrics.verdict_types import MethodVerdict, Verdict
 
     methods = ("lime", EVIL)
     shares: Any = {"by_family": {"remove-top": 0.9, EVIL: 0.4}, "by_operator": {"delete": 0.9, EVIL: 0.3}}

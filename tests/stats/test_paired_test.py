@@ -13,7 +13,8 @@ from scipy import stats
 
 from heedful.core.defaults import AUDIT_CONTROLS
 from heedful.metrics.random_orders import Pools
-from heedful.metrics.verdict import MethodFacts, Verdict, judge
+from heedful.metrics.verdict import MethodFacts, judge
+from heedful.metrics.verdict_types import Verdict
 from heedful.stats.best_comparison import ALPHA, MAX_RESAMPLED_TEXTS
 from heedful.stats.paired_test import paired_p, paired_p_at_all_times
 from heedful.stats.sequential_tests import reach

@@ -34,7 +34,8 @@ from heedful.metrics.random_orders import Pools, joined
 from heedful.metrics.score import Score
 from heedful.metrics.smoothing import SmoothedControl, smoothed_controls, without_smoothed
 from heedful.metrics.summary import pools_of, summarise
-from heedful.metrics.verdict import MethodFacts, Verdict, judge, judging_operators
+from heedful.metrics.verdict import MethodFacts, judge, judging_operators
+from heedful.metrics.verdict_types import Verdict
 from heedful.modalities.kinds import words_for
 
 if TYPE_CHECKING:

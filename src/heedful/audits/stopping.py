@@ -19,7 +19,8 @@ from heedful.audits.settings import AuditSettings
 from heedful.core.arrays import Floats
 from heedful.core.defaults import MIN_COMPARED_TEXTS, MIN_TEXTS
 from heedful.metrics.random_orders import Pools, by_family, standard
-from heedful.metrics.verdict import DELTA, MethodFacts, Verdict, judge, split_controls
+from heedful.metrics.verdict import DELTA, MethodFacts, judge, split_controls
+from heedful.metrics.verdict_types import Verdict
 from heedful.stats.best_comparison import ALPHA, decide, differences, sparse_low
 from heedful.stats.sequential_tests import level_of, reach
 

@@ -25,7 +25,7 @@ from heedful.metrics.metric_input import Mask
 from heedful.metrics.pointing import mass, spread
 from heedful.modalities.image import image_of
 from heedful.modalities.image_files import Pixels, read_picture, resized
-from heedful.models.image_model import PictureModel
+from heedful.models.picture_model import PictureModel
 
 NEEDS = {"picture"}  # of a model
 CELLS = 4

@@ -16,7 +16,7 @@ from heedful.core.numbers import at_most, fixed, percent
 from heedful.core.phrases import InputWords, listed
 
 if TYPE_CHECKING:
-    from heedful.metrics.verdict import MethodVerdict, Verdict
+    from heedful.metrics.verdict_types import MethodVerdict, Verdict
 
 PROMISE = "In about 95 % of audits, all statements of the verdict are true."
 PROMISE_WITH_CONTROLS = "In about 92.5 % of audits, all statements of the verdict are true."  # one test more

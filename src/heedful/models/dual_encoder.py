@@ -47,8 +47,9 @@ from heedful.models.feature_map import last_feature_map
 from heedful.models.function import FunctionModel
 from heedful.models.head_states import attention_calls, states_of
 from heedful.models.hf_config import fingerprint
-from heedful.models.image_model import TRACE_SHARE, ImageModel, PictureModel
+from heedful.models.image_model import TRACE_SHARE, ImageModel
 from heedful.models.image_rows import Composer, ImageRow, draws_of, image_rows
+from heedful.models.picture_model import PictureModel
 from heedful.models.trace_pass import as_trace, gradients
 
 VECTOR = Target("class")  # of a side: all its outputs are wanted, so any target will do

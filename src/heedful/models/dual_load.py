@@ -17,8 +17,9 @@ from heedful.models.dual_encoder import DualEncoder
 from heedful.models.function import FunctionModel
 from heedful.models.hf import HFBackend
 from heedful.models.image_function import ImageFunction
-from heedful.models.image_model import ImageModel, PictureModel
+from heedful.models.image_model import ImageModel
 from heedful.models.image_reader import ImageReader, reader_of
+from heedful.models.picture_model import PictureModel
 from heedful.models.vector_modules import PictureVectors, TextVectors, ZeroShot
 
 

@@ -13,9 +13,9 @@ from heedful.core.input import Input
 from heedful.modalities.image import image_of
 from heedful.modalities.image_files import Pixels
 from heedful.models.function import checked_scores
-from heedful.models.image_model import PictureModel
 from heedful.models.image_reader import ImageReader
 from heedful.models.image_rows import Composer, ImageRow
+from heedful.models.picture_model import PictureModel
 
 PictureScores = Callable[[list[Pixels]], Any]
 

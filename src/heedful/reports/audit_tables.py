@@ -10,7 +10,7 @@ from heedful.audits.result import Audit
 from heedful.core.document import Cell, Column, Row, Section, Table, text_table
 from heedful.core.evidence import Evidence
 from heedful.core.numbers import MISSING, at_most, fixed, fixed_signed, percent, short, span
-from heedful.metrics.verdict import ControlVerdict, MethodVerdict
+from heedful.metrics.verdict_types import ControlVerdict, MethodVerdict
 
 BETTER, NOT_PROVEN, CIRCULAR = "●", "○", "↻"
 HEADS = ("method", "{many} won", "orders beaten", "z", "gap", "model inputs")
