@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from heedful.labs.base.registry import run_lab
     from heedful.metrics.verdict_types import Verdict
     from heedful.modalities.text import TextInput
+    from heedful.models.image_reader import ImageReader
     from heedful.models.load import load
     from heedful.server.serve import serve
     from heedful.trials.api import trial
@@ -82,6 +83,7 @@ _HOME = {
     "Input": "heedful.core.input",
     "TextInput": "heedful.modalities.text",
     "Units": "heedful.core.input",
+    "ImageReader": "heedful.models.image_reader",
     "Evidence": "heedful.core.evidence",
     "Verdict": "heedful.metrics.verdict_types",
     "Target": "heedful.core.target",
@@ -103,6 +105,7 @@ __all__ = [
     "Evidence",
     "FeaturePages",
     "HeedfulError",
+    "ImageReader",
     "Input",
     "LabReport",
     "Target",

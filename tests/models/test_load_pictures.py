@@ -76,3 +76,17 @@ def test_a_function_gets_eight_bit_pictures_of_their_own_size() -> None:
 def test_an_unknown_modality_is_refused() -> None:
     with pytest.raises(HeedfulError, match="unknown modality"):
         heedful.load(lambda x: x, modality="sound")
+
+
+def test_a_reader_takes_one_number_for_a_square() -> None:
+    assert heedful.ImageReader(64).size == (64, 64)  # type: ignore[arg-type]
+    for bad in ((64,), (0, 4), "64", (1.5, 2), (3, 4, 5)):
+        with pytest.raises(heedful.HeedfulError, match="is no size of a picture"):
+            heedful.ImageReader(bad)  # type: ignore[arg-type]
+
+
+def test_regions_are_scored_if_regions_are_given() -> None:
+    """Without a unit, too: on a grid they would be ignored."""
+    model = heedful.load("zoo:digits-vit")
+    given = {"picture": np.zeros((48, 48, 3), np.uint8), "regions": {"left": [0, 0, 24, 48]}}
+    assert model.encode(given).units().labels == ("left", "rest")

@@ -67,7 +67,7 @@ Captions = Annotated[str | None, option("--labels", metavar="A,B,...", help=CAPT
 Chat = Annotated[str | None, option(metavar="FILE", help="JSON file with chat messages, instead of TEXT.")]
 METHODS = (
     "Method to run (see heedful methods). To run several, repeat the option or separate names by commas. "
-    "--method all runs all methods except expensive ones. Default: seven methods of different kinds."
+    "--method all runs all methods except expensive ones. Default: some methods of different kinds."
 )
 Methods = Annotated[list[str] | None, option("--method", metavar="METHOD", help=METHODS)]
 TARGET = "What to explain: a label, its index, or a token. Default: the prediction."

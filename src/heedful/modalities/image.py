@@ -95,7 +95,10 @@ class ImageInput(Input):
 
     @property
     def default_unit(self) -> str:
-        """Cells of whole patches where the grid allows, of about eight by eight."""
+        """Regions, if there are some. Else cells of whole patches where the grid allows, of about eight by
+        eight."""
+        if self.regions:
+            return "region"
         rows, columns = self.grid
         fit = next((n for n in range(CELLS, 3, -1) if rows and rows % n == 0 and columns % n == 0), CELLS)
         small = min(self.height, self.width)

@@ -58,7 +58,8 @@ class ImageModel(PictureModel):
     ) -> None:
         if reader.size is None:
             raise HeedfulError(
-                "the size of the pictures is not known", fix="Give it: ImageReader(size=(224, 224))"
+                "the size of the pictures is not known",
+                fix="Give height and width: processor=heedful.ImageReader((224, 224))",
             )
         self._module, self.reader, self.size_read = module, reader, reader.size
         self.name, self.meter = name or type(module).__name__, Meter()

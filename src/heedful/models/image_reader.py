@@ -38,14 +38,23 @@ class ImageReader:
     Parameters
     ----------
     size
-        Height and width that the network reads. If `None`, pictures keep their size, up to 1,024 pixels per
-        side.
+        Height and width that the network reads; one number for a square. If `None`, pictures keep their size,
+        up to 1,024 pixels per side.
     mean
         Subtracted from the colours (red, green, blue), which go from 0 to 1.
     std
         The colours are divided by it after that.
     processor
         An image processor of transformers that resizes and crops. If `None`, a picture is resized as a whole.
+
+    Examples
+    --------
+    >>> import heedful
+    >>> from torch import nn
+    >>> module = nn.Sequential(nn.Conv2d(3, 2, 8), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    >>> model = heedful.load(module, processor=heedful.ImageReader(32), labels=["cat", "dog"])
+    >>> model.labels
+    ('cat', 'dog')
     """
 
     size: tuple[int, int] | None = None  # height, width
@@ -55,6 +64,18 @@ class ImageReader:
     _windows: dict[tuple[int, int], tuple[float, ...]] = field(
         default_factory=dict, compare=False, repr=False
     )
+
+    def __post_init__(self) -> None:
+        """One number is a square."""
+        if self.size is None:
+            return
+        given = (self.size, self.size) if isinstance(self.size, int) else self.size
+        sides = tuple(given) if isinstance(given, Sequence) else ()
+        if len(sides) != 2 or not all(isinstance(side, int) and side > 0 for side in sides):
+            raise HeedfulError(
+                f"{self.size!r} is no size of a picture", fix="Give height and width: ImageReader((224, 224))"
+            )
+        object.__setattr__(self, "size", sides)
 
     def normalise(self, seen: Tensor) -> Tensor:
         """Colours from 0 to 1 (..., 3) as the network reads them."""

@@ -57,7 +57,7 @@ def load(
         (H, W, 3) with 8-bit colours. "image+text" for a pair of functions.
     processor
         How pictures are read: an image processor of the transformers library, or
-        `heedful.models.image_reader.ImageReader(size, mean, std)`.
+        `heedful.ImageReader(size, mean, std)`.
     allow_pickle
         Also read weights that are stored as pickle. Pickle files can run code, so use this option only for
         files you trust.
@@ -233,7 +233,8 @@ def _from_module(
     if tokenizer is None:
         raise HeedfulError(
             f"{type(module).__name__} came without a tokenizer",
-            fix="Pass the pair (model, tokenizer), or tokenizer=...",
+            fix="Pass the pair (model, tokenizer), or tokenizer=... . If it reads pictures: "
+            "heedful.load(module, processor=heedful.ImageReader((224, 224)))",
         )
     require_fast(tokenizer)
     if (

@@ -71,10 +71,12 @@ def shown_rows(audit: Audit) -> Node | None:
         return None
     shaded = [one for one in rows if one.method]
     drawn = any(one.preview for one in rows)
-    legend = None
+    legend: Node | None = None
     if shaded:
         signs = any(one.signed for one in shaded), any(not one.signed for one in shaded)
         legend = Legend(*signs, hatched=drawn, parts=words.parts)
+        if drawn:  # a terminal names parts of pictures and marks none
+            legend = Only("html", (legend,))
     by = f"The {words.parts} are shaded by {audit.verdict.use}." if shaded else ""
     if drawn and not shaded:
         by = NOT_SHADED.format(many=words.many)

@@ -30,6 +30,9 @@ REMOVED = {  # operator -> what was done
     "unk": "replacing",
     "pad": "hiding",
     "mean": "averaging out",
+    "blur": "blurring",
+    "noise": "replacing by noise",
+    "inpaint": "filling in",
 }
 
 

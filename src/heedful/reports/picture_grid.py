@@ -27,7 +27,7 @@ def by_method(comparison: Comparison) -> Section:
         col = cols[method]
         tiles.append(_tile(col.label, standing_text(comparison, method), shaded_map(col, x, unit)))
     lead = (
-        f"One colour scale for all: full colour is each method's own strongest {unit_noun(comparison)}, "
+        f"Full colour is each method's own strongest {unit_noun(comparison)}, "
         "because their numbers have different units. Beside them: what was measured."
     )
     signed = [cols[method].item.signed for method in cols]
