@@ -219,3 +219,41 @@ def test_a_pipe_in_a_folder_does_not_hang(runs: Path, tmp_path: Path, name: str)
     done = heedful("report", folder)
     assert done.returncode == 2
     assert "regular file" in done.stderr
+
+
+# --- sizes -----------------------------------------------------------------------------------------
+
+
+def resized(folder: Path, name: str, size: int) -> None:
+    """A file with a hole: it takes no place on the disk."""
+    os.truncate(folder / name, size)
+    manifest = json.loads((folder / "manifest.json").read_bytes()) if name != "manifest.json" else {}
+    if name in manifest.get("files", {}):
+        manifest["files"][name]["bytes"] = size
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "result.json", "maps.safetensors"])
+def test_the_size_of_a_file_is_looked_at_before_it_is_read(runs: Path, tmp_path: Path, name: str) -> None:
+    folder = Path(shutil.copytree(runs / "attention", tmp_path / "run"))
+    resized(folder, name, 60 << 30)
+    done = heedful("report", folder)
+    assert done.returncode == 2
+    assert f"{name} has over" in done.stderr
+    assert len(done.stderr.splitlines()) <= 2
+
+
+def test_a_file_is_not_read_if_its_size_is_not_that_of_the_manifest(runs: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(runs / "attention", tmp_path / "run"))
+    os.truncate(folder / "maps.safetensors", 60 << 30)
+    with pytest.raises(HeedfulError, match=r"maps\.safetensors is damaged: it has 64,424,509,440 bytes instead"):
+        run_folder.read(folder, most=None)
+
+
+def test_what_could_not_be_opened_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.io.every_kind import RESULTS
+
+    monkeypatch.setitem(run_folder.MAX_FILE_BYTES, "result.json", 10)
+    with pytest.raises(HeedfulError, match=r"too large to be stored: result\.json has over"):
+        RESULTS["trial"]().save(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
