@@ -257,3 +257,32 @@ def test_what_could_not_be_opened_is_not_written(tmp_path: Path, monkeypatch: py
     with pytest.raises(HeedfulError, match=r"too large to be stored: result\.json has over"):
         RESULTS["trial"]().save(tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+# --- time ------------------------------------------------------------------------------------------
+
+
+def test_an_explanation_has_each_method_once_and_not_any_number(runs: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(runs / "explanation", tmp_path / "run"))
+    data = json.loads((folder / "result.json").read_text())
+    first = data["attributions"][0]
+    forge(folder, "result.json", data | {"attributions": [first, first]})
+    with pytest.raises(HeedfulError, match="a method is there twice"):
+        run_folder.read(folder)
+    many = [first | {"method": f"m{number}"} for number in range(65)]
+    forge(folder, "result.json", data | {"attributions": many})
+    with pytest.raises(HeedfulError, match="it has 65 methods, more than 64"):
+        run_folder.read(folder)
+
+
+def test_a_page_compares_each_pair_of_methods_once(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from heedful.comparisons import result
+
+    asked: list[tuple[str, int]] = []
+    computed = result._agreements
+    monkeypatch.setattr(
+        result, "_agreements", lambda c, measure, k: (asked.append((measure, k)), computed(c, measure, k))[1]
+    )
+    run_folder.read(runs / "explanation").page()
+    assert asked
+    assert len(asked) == len(set(asked))
