@@ -25,7 +25,10 @@ def write_file(path: Path, content: bytes | str, *, shared: bool = False) -> Non
     if path.exists() and not path.is_file():
         path.write_bytes(data)
         return
-    path = path.resolve()  # a link stays one
+    try:
+        path = path.resolve()  # a link stays one
+    except RuntimeError:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from None
     beside = path.with_name(f".{path.name}{PART}")
     if shared:
         beside = beside.with_name(f".{path.name}.{os.getpid()}{PART}")

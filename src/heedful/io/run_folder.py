@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 
 from heedful._version import __version__
 from heedful.core.errors import HeedfulError
-from heedful.core.result import AnyStored, Stored
+from heedful.core.result import LOADED, AnyStored, Stored
 from heedful.core.result_kinds import ResultKind, find_kind, kind_of, result_kinds
 from heedful.core.versions import versions
 from heedful.io.files import write_inside
@@ -41,6 +41,7 @@ MOST_BYTES = 64 << 20  # read from a folder that a stranger may have made
 MAX_FILE_BYTES = {MANIFEST: 32 << 20, RESULT: 256 << 20, "sae.safetensors": 64 << 30}
 MAX_BLOB_BYTES = 1 << 30  # of any other file
 MAX_TITLE = 120  # characters
+MAX_NAME, MAX_PATH = 255, 1000  # of a file: bytes, and characters with the folders above it
 HINT = "A run folder is written by --out of a command, such as: heedful explain TEXT --out FOLDER"
 AGAIN = "Make the run again"
 LARGE = "Open it with: heedful report FOLDER"
@@ -177,6 +178,7 @@ def result_of(run: OpenRun, kind: type[R]) -> R:
     content = run.file(RESULT)
     with refusing_damage(run.folder, f"its {RESULT} is not the result of a run of kind {found.name}"):
         result = stored.from_stored(json_object(content), run)
+        object.__setattr__(result, LOADED, run.folder)  # results are frozen
     assert isinstance(result, kind)
     return result
 
@@ -334,7 +336,10 @@ def checked_files(folder: Path, files: Any) -> dict[str, dict[str, Any]]:
 
 def _is_inside(name: str) -> bool:
     """A file of the folder itself, by a name that means the same on every system."""
-    outside = any(each in ("", ".", "..") for each in name.split("/"))
+    parts = name.split("/")
+    if len(name) > MAX_PATH or any(len(each.encode("utf-8", "replace")) > MAX_NAME for each in parts):
+        return False
+    outside = any(each in ("", ".", "..") for each in parts)
     return name != MANIFEST and not outside and not set(name) & set("\\\0:")
 
 
