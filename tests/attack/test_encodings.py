@@ -37,9 +37,7 @@ def test_a_row_that_is_no_text_is_skipped_and_recorded(file: Path) -> None:
     assert texts.skipped == {TOLD: 1}
 
 
-def test_harvests_and_measures_record_it(
-    file: Path, shared: Callable[[str], Any], tmp_path: Path
-) -> None:
+def test_harvests_and_measures_record_it(file: Path, shared: Callable[[str], Any], tmp_path: Path) -> None:
     model = shared("gpt2").model
     store = heedful.harvest(model, file, "blocks.0.resid", tmp_path / "store")
     assert store.facts.skipped == {TOLD: 1}

@@ -246,7 +246,9 @@ def test_the_size_of_a_file_is_looked_at_before_it_is_read(runs: Path, tmp_path:
 def test_a_file_is_not_read_if_its_size_is_not_that_of_the_manifest(runs: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(runs / "attention", tmp_path / "run"))
     os.truncate(folder / "maps.safetensors", 60 << 30)
-    with pytest.raises(HeedfulError, match=r"maps\.safetensors is damaged: it has 64,424,509,440 bytes instead"):
+    with pytest.raises(
+        HeedfulError, match=r"maps\.safetensors is damaged: it has 64,424,509,440 bytes instead"
+    ):
         run_folder.read(folder, most=None)
 
 

@@ -52,8 +52,12 @@ def test_a_run_is_not_written_through_a_link_below_its_folder(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-@pytest.mark.parametrize("write", [lambda p: write_file(p, "new"), lambda p: write_inside(p.parent, p.name, "new")])
-def test_what_is_written_beside_its_place_follows_no_link(write: Callable[[Path], None], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "write", [lambda p: write_file(p, "new"), lambda p: write_inside(p.parent, p.name, "new")]
+)
+def test_what_is_written_beside_its_place_follows_no_link(
+    write: Callable[[Path], None], tmp_path: Path
+) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / ".report.html.part").symlink_to(victim)

@@ -23,8 +23,26 @@ if TYPE_CHECKING:
 
 
 LOADED = "_loaded_from"  # the attribute of a result that has its run folder
-SURFACES = {"document", "to_dict", "to_json", "page", "to_csv", "to_frame", "__str__", "__repr__", "_repr_html_"}
-MISFITS = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, RecursionError)
+SURFACES = {
+    "document",
+    "to_dict",
+    "to_json",
+    "page",
+    "to_csv",
+    "to_frame",
+    "__str__",
+    "__repr__",
+    "_repr_html_",
+}
+MISFITS = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    AssertionError,
+    RecursionError,
+)
 
 
 class NotebookRepr:
