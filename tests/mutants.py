@@ -1799,7 +1799,7 @@ MUTANTS = (
     Mutant(
         "sae: an old manifest vouches for new weights",
         "io/run_folder.py",
-        'if len(content) != entry["bytes"] or hashlib.sha256(content).hexdigest() != entry["sha256"]:',
+        'if hashlib.sha256(content).hexdigest() != entry["sha256"]:',
         "if False:",
         "features/test_autoencoder.py",
     ),
@@ -1834,7 +1834,7 @@ MUTANTS = (
     Mutant(
         "run folder: names may lead out of it",
         "io/run_folder.py",
-        'any(each in ("", ".", "..") for each in name.split("/"))',
+        'any(each in ("", ".", "..") for each in parts)',
         "False",
         "io/test_run_folder.py::test_names_stay_in_the_folder",
     ),
@@ -2238,7 +2238,7 @@ MUTANTS = (
     Mutant(
         "attack: two trainings in one folder",
         "features/sae/train.py",
-        'with locked(folder, "training"), writing(',
+        'with locked(folder, "training", written), writing(',
         "with writing(",
         "attack/test_feature_folders.py::test_one_training_at_a_time_in_a_folder",
     ),
