@@ -1799,8 +1799,8 @@ MUTANTS = (
     Mutant(
         "sae: an old manifest vouches for new weights",
         "io/run_folder.py",
-        'if hashlib.sha256(content).hexdigest() != entry["sha256"]:',
-        "if False:",
+        ', entry["bytes"])\n        if hashlib.sha256(content).hexdigest() != entry["sha256"]:',
+        ")\n        if False:",
         "features/test_autoencoder.py",
     ),
     Mutant(
