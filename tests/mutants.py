@@ -1799,8 +1799,8 @@ MUTANTS = (
     Mutant(
         "sae: an old manifest vouches for new weights",
         "io/run_folder.py",
-        'if len(content) != entry["bytes"] or hashlib.sha256(content).hexdigest() != entry["sha256"]:',
-        "if False:",
+        ', entry["bytes"])\n        if hashlib.sha256(content).hexdigest() != entry["sha256"]:',
+        ")\n        if False:",
         "features/test_autoencoder.py",
     ),
     Mutant(
@@ -1834,7 +1834,7 @@ MUTANTS = (
     Mutant(
         "run folder: names may lead out of it",
         "io/run_folder.py",
-        'any(each in ("", ".", "..") for each in name.split("/"))',
+        'any(each in ("", ".", "..") for each in parts)',
         "False",
         "io/test_run_folder.py::test_names_stay_in_the_folder",
     ),
@@ -2047,6 +2047,62 @@ MUTANTS = (
     ),
     # what strangers may try
     Mutant(
+        "attack: a run is written through a link below its folder",
+        "io/files.py",
+        'refuse_links(folder, (".lock", *written))',
+        "pass",
+        "attack/test_links.py::test_a_run_is_not_written_through_a_link_below_its_folder",
+    ),
+    Mutant(
+        "attack: what is written beside its place follows a link",
+        "io/files.py",
+        '    path.unlink(missing_ok=True)\n    with path.open("xb") as file:',
+        '    with path.open("wb") as file:',
+        "attack/test_links.py::test_what_is_written_beside_its_place_follows_no_link",
+    ),
+    Mutant(
+        "attack: a file of any size is read from a folder",
+        "io/run_folder.py",
+        "if size > max_bytes(name):",
+        "if False:",
+        "attack/test_folders.py::test_the_size_of_a_file_is_looked_at_before_it_is_read",
+    ),
+    Mutant(
+        "attack: a text with half a surrogate pair reaches the tokenizer",
+        "features/activations/windows.py",
+        'unfit = row.text.strip() and KINDS["text"].unfit(row.text)',
+        'unfit = ""',
+        "attack/test_encodings.py::test_a_row_that_is_no_text_is_skipped_and_recorded",
+    ),
+    Mutant(
+        "attack: an explanation has any number of methods",
+        "comparisons/explanation_codec.py",
+        '    _check_methods([str(item["method"]) for item in data["attributions"]])\n',
+        "",
+        "attack/test_folders.py::test_an_explanation_has_each_method_once_and_not_any_number",
+    ),
+    Mutant(
+        "attack: a loaded result raises whatever drawing it leads to",
+        "core/result.py",
+        "if folder is None:",
+        "if True:",
+        "attack/test_folders.py::test_a_loaded_result_that_cannot_be_drawn_says_that_it_is_damaged",
+    ),
+    Mutant(
+        "attack: numbers of a folder need not be finite",
+        "io/json_codec.py",
+        "if not math.isfinite(value := float(text)):",
+        "if not (value := float(text)):",
+        "attack/test_folders.py::test_a_number_that_is_not_finite_is_refused",
+    ),
+    Mutant(
+        "attack: a folder may nest its JSON at will",
+        "io/json_codec.py",
+        "if depth > MAX_DEPTH:",
+        "if False:",
+        "attack/test_folders.py::test_what_is_nested_too_deeply_is_refused",
+    ),
+    Mutant(
         "attack: a link in a run folder is followed when a report is written",
         "io/files.py",
         "if path.is_symlink():",
@@ -2182,7 +2238,7 @@ MUTANTS = (
     Mutant(
         "attack: two trainings in one folder",
         "features/sae/train.py",
-        'with locked(folder, "training"), writing(',
+        'with locked(folder, "training", written), writing(',
         "with writing(",
         "attack/test_feature_folders.py::test_one_training_at_a_time_in_a_folder",
     ),

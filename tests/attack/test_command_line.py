@@ -234,3 +234,35 @@ def test_a_reader_that_leaves_is_no_mistake() -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that never ends")
 def test_a_device_that_never_ends_is_not_read_to_its_end(capsys: pytest.CaptureFixture[str]) -> None:
     assert attack(["explain", "--chat", "/dev/full"], capsys)[0] == 2
+
+
+def test_a_loop_of_links_as_a_report_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from tests.io.every_kind import make
+
+    make("trial", tmp_path / "run")
+    (tmp_path / "loop").symlink_to("loop")
+    assert main(["report", str(tmp_path / "run"), "--html", str(tmp_path / "loop")]) == 2
+    assert "Too many levels of symbolic links" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("value", ["x", "nan", "-1", "0", "1e5"])
+def test_a_limit_of_fields_that_is_no_number_is_told(
+    value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HEEDFUL_MAX_FIELD", value)
+    (tmp_path / "a.csv").write_text("text\nthe cat\n")
+    assert main(["audit", str(tmp_path / "a.csv")]) == 2
+    assert f"HEEDFUL_MAX_FIELD cannot be '{value}'" in capsys.readouterr().err
+
+
+def test_quiet_prints_nothing_beside_the_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts, acts = tmp_path / "a.txt", str(tmp_path / "acts")
+    texts.write_bytes(b"The king is dead, long live the king.\ncaf\xe9\n" * 6)
+    commands = [
+        ["harvest", str(texts), "--site", "blocks.1.resid", "--out", acts],
+        ["train", acts, "--out", str(tmp_path / "sae"), "--width", "8", "--k", "2", "--steps", "2"],
+        ["page", "zoo:lm", str(texts), "--feature", "3", "--rows", "20", "--html", str(tmp_path / "a.html")],
+    ]
+    for words in commands:
+        assert main(["features", *words, "-q"]) == 0
+        assert capsys.readouterr().err == ""

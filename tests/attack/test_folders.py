@@ -18,7 +18,6 @@ from tests.io.every_kind import KINDS, make
 
 from heedful.core.errors import HeedfulError
 from heedful.io import run_folder
-from heedful.io.run_folder import refusing_damage
 
 QUICK = 12  # mutations per file of each kind
 FORBIDDEN = {"iframe", "object", "embed", "base", "link", "form", "frame", "applet", "audio", "video"}
@@ -54,8 +53,9 @@ def opened(folder: Path, cells: bool) -> str | None:
     """Why it was refused; None: it was opened and drawn on every surface, and nothing of it is markup."""
     try:
         result = run_folder.read(folder)
-        with refusing_damage(folder):
-            page, cell, text = result.page(), result._repr_html_(), str(result)
+        page, cell, text = result.page(), result._repr_html_(), str(result)
+        result.to_json()
+        repr(result)
     except HeedfulError as error:
         return str(error)
     check_markup(page, page.count("<script"))
@@ -219,3 +219,140 @@ def test_a_pipe_in_a_folder_does_not_hang(runs: Path, tmp_path: Path, name: str)
     done = heedful("report", folder)
     assert done.returncode == 2
     assert "regular file" in done.stderr
+
+
+# --- sizes -----------------------------------------------------------------------------------------
+
+
+def resized(folder: Path, name: str, size: int) -> None:
+    """A file with a hole: it takes no place on the disk."""
+    os.truncate(folder / name, size)
+    manifest = json.loads((folder / "manifest.json").read_bytes()) if name != "manifest.json" else {}
+    if name in manifest.get("files", {}):
+        manifest["files"][name]["bytes"] = size
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "result.json", "maps.safetensors"])
+def test_the_size_of_a_file_is_looked_at_before_it_is_read(runs: Path, tmp_path: Path, name: str) -> None:
+    folder = Path(shutil.copytree(runs / "attention", tmp_path / "run"))
+    resized(folder, name, 60 << 30)
+    done = heedful("report", folder)
+    assert done.returncode == 2
+    assert f"{name} has over" in done.stderr
+    assert len(done.stderr.splitlines()) <= 2
+
+
+def test_a_file_is_not_read_if_its_size_is_not_that_of_the_manifest(runs: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(runs / "attention", tmp_path / "run"))
+    os.truncate(folder / "maps.safetensors", 60 << 30)
+    with pytest.raises(
+        HeedfulError, match=r"maps\.safetensors is damaged: it has 64,424,509,440 bytes instead"
+    ):
+        run_folder.read(folder, most=None)
+
+
+def test_what_could_not_be_opened_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.io.every_kind import RESULTS
+
+    monkeypatch.setitem(run_folder.MAX_FILE_BYTES, "result.json", 10)
+    with pytest.raises(HeedfulError, match=r"too large to be stored: result\.json has over"):
+        RESULTS["trial"]().save(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+# --- time ------------------------------------------------------------------------------------------
+
+
+def test_an_explanation_has_each_method_once_and_not_any_number(runs: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(runs / "explanation", tmp_path / "run"))
+    data = json.loads((folder / "result.json").read_text())
+    first = data["attributions"][0]
+    forge(folder, "result.json", data | {"attributions": [first, first]})
+    with pytest.raises(HeedfulError, match="a method is there twice"):
+        run_folder.read(folder)
+    many = [first | {"method": f"m{number}"} for number in range(65)]
+    forge(folder, "result.json", data | {"attributions": many})
+    with pytest.raises(HeedfulError, match="it has 65 methods, more than 64"):
+        run_folder.read(folder)
+
+
+def test_a_page_compares_each_pair_of_methods_once(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from heedful.comparisons import result
+
+    asked: list[tuple[str, int]] = []
+    computed = result._agreements
+    monkeypatch.setattr(
+        result, "_agreements", lambda c, measure, k: (asked.append((measure, k)), computed(c, measure, k))[1]
+    )
+    run_folder.read(runs / "explanation").page()
+    assert asked
+    assert len(asked) == len(set(asked))
+
+
+# --- values that have their types and do not fit ------------------------------------------------------
+
+
+def forged(runs: Path, tmp_path: Path, **changes: object) -> Path:
+    folder = Path(shutil.copytree(runs / "explanation", tmp_path / "run"))
+    forge(folder, "result.json", json.loads((folder / "result.json").read_text()) | changes)
+    return folder
+
+
+def test_a_loaded_result_that_cannot_be_drawn_says_that_it_is_damaged(runs: Path, tmp_path: Path) -> None:
+    from heedful import Comparison
+
+    folder = forged(runs, tmp_path, model={"prediction": [0.5]})
+    result = Comparison.load(folder)
+    for draw in (result._repr_html_, result.__str__, result.page, result.document):
+        with pytest.raises(HeedfulError, match=f"{folder} is damaged: its values do not fit together"):
+            draw()
+
+
+def test_an_error_of_the_code_is_not_called_damage() -> None:
+    from dataclasses import replace
+
+    from tests.io.every_kind import RESULTS
+
+    made = replace(RESULTS["explanation"](), model={"prediction": [0.5]})
+    with pytest.raises(TypeError):
+        str(made)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999", "-1e999", "9" * 400 + ".0"])
+def test_a_number_that_is_not_finite_is_refused(runs: Path, tmp_path: Path, number: str) -> None:
+    folder = forged(runs, tmp_path, settings={"draws": "HERE"})
+    content = (folder / "result.json").read_text().replace('"HERE"', number)
+    assert number in content
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "result.json").write_text(content)
+    manifest["files"] |= run_folder.sums({"result.json": content.encode()})
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(HeedfulError, match="is not a finite number"):
+        run_folder.read(folder)
+
+
+def test_what_is_nested_too_deeply_is_refused(runs: Path, tmp_path: Path) -> None:
+    deep: object = "x"
+    for _ in range(900):
+        deep = [deep]
+    with pytest.raises(HeedfulError, match="nested too deeply"):
+        run_folder.read(forged(runs, tmp_path, model={"dtype": deep}))
+
+
+def test_attention_without_weights_is_refused_without_a_warning(runs: Path, tmp_path: Path) -> None:
+    summary = {"weights": [], "special": []}
+    with pytest.raises(HeedfulError, match="is damaged"):
+        run_folder.read(forged(runs, tmp_path, internals={"attention": summary}))
+
+
+def test_a_name_that_no_disk_takes_is_refused(runs: Path, tmp_path: Path) -> None:
+    from heedful import ActivationStore
+
+    folder = Path(shutil.copytree(runs / "activations", tmp_path / "run"))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    for name in ("x" * 5000, "x" * 256, "shards/" * 200 + "x"):
+        manifest["shards"][0]["name"] = name
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+        with pytest.raises(HeedfulError, match="is not a file of the folder"):
+            ActivationStore.load(folder)

@@ -55,7 +55,7 @@ def test_importance_is_the_functions(data: Path, one_layer: Any, capsys: pytest.
         texts, labels = good(ROWS)
         means = heedful.head_means(one_layer, texts) if how == "mean" else None
         expected = heedful.head_importance(one_layer, texts, labels, how, means=means).to_dict()
-        assert found.pop("left_out") == ["row 2 was skipped: there is no text"]
+        assert found.pop("left_out") == ["row 2 was skipped: the text is empty"]
         assert found == json.loads(json.dumps(expected))
         assert "row 2" in said.err
 

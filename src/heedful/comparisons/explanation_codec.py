@@ -22,6 +22,7 @@ from heedful.io.run_folder import refusing_damage
 from heedful.io.score_table import score_table
 
 SCORES = "scores.parquet"
+MAX_METHODS = 64  # of one explanation: twice those that there are
 
 
 def _scores_to_dict(item: Attribution) -> dict[str, Any]:
@@ -107,9 +108,18 @@ def from_stored(cls: type[Any], data: Mapping[str, Any]) -> Attribution | Compar
     """The inverse of `to_dict`; what does not fit raises, in whatever way."""
     if issubclass(cls, Attribution):
         return _attribution(data, _shared(data))
+    _check_methods([str(item["method"]) for item in data["attributions"]])
     shared = _shared(data) if data["attributions"] else {}
     items = [_attribution(item, shared) for item in data["attributions"]]
     return from_jsonable(Comparison, {**data, "attributions": items})
+
+
+def _check_methods(methods: Sequence[str]) -> None:
+    """Each once, and not more than a page can show: every pair of them is compared."""
+    if len(methods) > MAX_METHODS:
+        raise ValueError(f"it has {len(methods):,} methods, more than {MAX_METHODS}")
+    if len(set(methods)) < len(methods):
+        raise ValueError("a method is there twice")
 
 
 def comparison_from_dict(data: Mapping[str, Any]) -> Comparison:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -122,6 +123,11 @@ class Comparison(CodedResult, Mapping[str, Attribution]):
         written. See `heedful.comparisons.input_share`."""
         return input_shares(self)
 
+    @cached_property
+    def _agreements(self) -> dict[tuple[str, int], Floats]:
+        """What `matrix` has computed: a page asks for the same several times."""
+        return {}
+
     def agreement(self, measure: str = "kendall", k: int = 5) -> tuple[list[str], Floats]:
         """Names of the methods, and the matrix of their pairwise agreement over words. `measure` is
         "kendall", "spearman" or "top-k"."""
@@ -162,6 +168,13 @@ def matrix(comparison: Comparison, measure: str = "kendall", k: int = 5) -> tupl
         raise HeedfulError(f"No agreement measure {measure!r}", fix=f"Choose from: {', '.join(MEASURES)}")
     if k < 1:
         raise HeedfulError(f"top-k needs k of at least 1, not {k}")
+    known = comparison._agreements
+    if (measure, k) not in known:
+        known[measure, k] = _agreements(comparison, measure, k)
+    return list(comparison), known[measure, k].copy()
+
+
+def _agreements(comparison: Comparison, measure: str, k: int) -> Floats:  # (m, m)
     methods = list(comparison)
     unit = ranked_unit(comparison)
     parts = [[item] for item in comparison.attributions]
@@ -175,7 +188,7 @@ def matrix(comparison: Comparison, measure: str = "kendall", k: int = 5) -> tupl
             keep_sign = signed[i] and signed[j] and measure != "top-k"
             a, b = (scores[i], scores[j]) if keep_sign else (np.abs(scores[i]), np.abs(scores[j]))
             values[i, j] = values[j, i] = pair_agreement(a, b, measure, k)
-    return methods, values
+    return values
 
 
 def matrices(comparison: Comparison, k: int = 5) -> dict[str, Any]:

@@ -28,6 +28,10 @@ class AttentionSummary:
     special: tuple[float, ...]  # (layers,) on special tokens
     cross: bool = False  # of an encoder-decoder: from what it writes to what it reads
 
+    def __post_init__(self) -> None:
+        if not all(self.weights) or len({len(row) for row in self.weights}) != 1:
+            raise ValueError("the attention of the layers is empty, or not of one length")
+
 
 @dataclass(frozen=True)
 class FeatureEffect:

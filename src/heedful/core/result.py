@@ -9,13 +9,40 @@ A result class names its kind and inherits the methods users expect. It imports 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from heedful.core.errors import HeedfulError
+
 if TYPE_CHECKING:
     from heedful.core.document import Document
+
+
+LOADED = "_loaded_from"  # the attribute of a result that has its run folder
+SURFACES = {
+    "document",
+    "to_dict",
+    "to_json",
+    "page",
+    "to_csv",
+    "to_frame",
+    "__str__",
+    "__repr__",
+    "_repr_html_",
+}
+MISFITS = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    AssertionError,
+    RecursionError,
+)
 
 
 class NotebookRepr:
@@ -25,7 +52,36 @@ class NotebookRepr:
         return str(reports("notebook_fields").fragment(self))
 
 
-class Shown:
+class Guarded:
+    """A result from a run folder may hold values that have the right types and still do not fit together.
+    Whatever drawing them leads to is told in one sentence: every class below has its surfaces wrapped."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name in SURFACES.intersection(vars(cls)):
+            setattr(cls, name, _guarded(vars(cls)[name]))
+
+
+def _guarded(draw: Callable[..., Any]) -> Callable[..., Any]:
+    """A result that was made here is drawn as it is: its errors are those of the code."""
+
+    @wraps(draw)
+    def drawn(self: Any, *args: Any, **kwargs: Any) -> Any:
+        folder = vars(self).get(LOADED)
+        if folder is None:
+            return draw(self, *args, **kwargs)
+        try:
+            return draw(self, *args, **kwargs)
+        except HeedfulError:
+            raise
+        except MISFITS as error:
+            why = "its values do not fit together"
+            raise HeedfulError(f"{folder} is damaged", why, "Make the run again") from error
+
+    return drawn
+
+
+class Shown(Guarded):
     """What can be shown on every surface, from one document."""
 
     def document(self) -> Document:
@@ -65,7 +121,7 @@ class Result(Shown):
         return made
 
 
-class Stored:
+class Stored(Guarded):
     """What a run folder can hold; `@result_kind` names its kind (heedful.core.result_kinds).
 
     By default the folder has the fields of the dataclass as JSON, and reading goes by their type hints. What

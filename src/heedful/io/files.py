@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
@@ -25,7 +25,10 @@ def write_file(path: Path, content: bytes | str, *, shared: bool = False) -> Non
     if path.exists() and not path.is_file():
         path.write_bytes(data)
         return
-    path = path.resolve()  # a link stays one
+    try:
+        path = path.resolve()  # a link stays one
+    except RuntimeError:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from None
     beside = path.with_name(f".{path.name}{PART}")
     if shared:
         beside = beside.with_name(f".{path.name}.{os.getpid()}{PART}")
@@ -45,17 +48,32 @@ def write_inside(folder: Path, name: str, content: bytes | str) -> None:
     for part in PurePosixPath(name).parts:
         path = path / part
         if path.is_symlink():
-            raise HeedfulError(
-                f"{folder} is refused", f"{part} is a link, and a link can lead out of it", "Remove the link"
-            )
+            raise _leads_out(folder, part)
     if path.exists() and not path.is_file():
         raise HeedfulError(f"{folder} is refused", f"{name} is not a regular file", "Remove it")
     write_file(path, content)
 
 
+def refuse_links(folder: Path, names: Iterable[str]) -> None:
+    """Neither these names of the folder nor anything below them is a link: what is written stays in it."""
+    for name in names:
+        if (folder / name).is_symlink():
+            raise _leads_out(folder, name)
+        for above, folders, files in os.walk(folder / name):  # does not follow links
+            for each in (Path(above, one) for one in folders + files):
+                if each.is_symlink():
+                    raise _leads_out(folder, str(each.relative_to(folder)))
+
+
+def _leads_out(folder: Path, name: str) -> HeedfulError:
+    why = f"{name} is a link, and a link can lead out of it"
+    return HeedfulError(f"{folder} is refused", why, "Remove the link")
+
+
 def write_synced(path: Path, *contents: bytes | memoryview) -> None:
-    """On disk when it returns."""
-    with path.open("wb") as file:
+    """A new file, on disk when it returns. What has this name goes first, so no link is followed."""
+    path.unlink(missing_ok=True)
+    with path.open("xb") as file:
         for content in contents:
             file.write(content)
         file.flush()
@@ -111,12 +129,16 @@ def writing(path: Path, fix: str = RESUME_HINT) -> Iterator[None]:
 
 
 @contextmanager
-def locked(folder: Path, work: str) -> Iterator[None]:
-    """Alone in a folder, which is made; what a killed process left half written goes."""
+def locked(folder: Path, work: str, written: Iterable[str] = ()) -> Iterator[None]:
+    """Alone in a folder, which is made; what a killed process left half written goes.
+
+    written   files and folders that the work writes: none of them may be a link
+    """
     from filelock import FileLock, Timeout
 
     with writing(folder, "Name another folder"):
         folder.mkdir(parents=True, exist_ok=True)
+        refuse_links(folder, (".lock", *written))
         lock = FileLock(folder / ".lock", timeout=0)
         try:
             lock.acquire()

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
@@ -28,6 +29,8 @@ import numpy as np
 from heedful.core.errors import HeedfulError
 
 T = TypeVar("T")
+MAX_DEPTH = 64  # objects and lists inside each other
+LARGE_NUMBER = re.compile(r"[eE]\+?\d{3}|\d{300}", re.ASCII)  # may be a number that no float holds
 INFINITE = {"Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -72,14 +75,33 @@ def json_bytes(data: Any) -> bytes:
 
 
 def json_object(content: bytes | str) -> dict[str, Any]:
-    """Raises ValueError."""
+    """Raises ValueError, also for numbers that are not finite and for what is nested too deeply."""
+    text = content if isinstance(content, str) else content.decode("utf-8-sig")
+    parse_float = _finite if LARGE_NUMBER.search(text) else None  # only then: it is slow
     try:
-        data = json.loads(content)
+        data = json.loads(text, parse_constant=_finite, parse_float=parse_float)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(data, dict):
         raise ValueError("it should hold a JSON object")
+    _check_depth(data)
     return data
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text[:20]} is not a finite number")
+    return value
+
+
+def _check_depth(data: Any) -> None:
+    level, depth = [data], 0
+    while level:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise ValueError("it is nested too deeply")
+        inside = (node.values() if isinstance(node, dict) else node for node in level)
+        level = [child for children in inside for child in children if isinstance(child, dict | list)]
 
 
 def parse(content: bytes, path: Path) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 
 from heedful._version import __version__
 from heedful.core.errors import HeedfulError
-from heedful.core.result import AnyStored, Stored
+from heedful.core.result import LOADED, AnyStored, Stored
 from heedful.core.result_kinds import ResultKind, find_kind, kind_of, result_kinds
 from heedful.core.versions import versions
 from heedful.io.files import write_inside
@@ -37,7 +37,11 @@ R = TypeVar("R")
 FORMAT = 3  # of the manifest; 1 and 2 were those of explanations and audits before all had one format
 MANIFEST, RESULT = "manifest.json", "result.json"
 MOST_BYTES = 64 << 20  # read from a folder that a stranger may have made
+# most bytes of one file, also of a folder that the user named: nothing larger is written or read
+MAX_FILE_BYTES = {MANIFEST: 32 << 20, RESULT: 256 << 20, "sae.safetensors": 64 << 30}
+MAX_BLOB_BYTES = 1 << 30  # of any other file
 MAX_TITLE = 120  # characters
+MAX_NAME, MAX_PATH = 255, 1000  # of a file: bytes, and characters with the folders above it
 HINT = "A run folder is written by --out of a command, such as: heedful explain TEXT --out FOLDER"
 AGAIN = "Make the run again"
 LARGE = "Open it with: heedful report FOLDER"
@@ -67,6 +71,10 @@ def write(
     files = {RESULT: json_bytes(result.stored()), **(result.blobs() if blobs is None else blobs)}
     if most is not None and sum(map(len, files.values())) > most:
         raise HeedfulError(f"this {kind.name} is too large to be stored", f"it has over {_mb(most)}")
+    for name, content in files.items():
+        if len(content) > max_bytes(name):
+            why = f"{name} has over {_mb(max_bytes(name))}"
+            raise HeedfulError(f"this {kind.name} is too large to be stored", why)
     views = result.views()
     if wrong := [name for name in (files | views) if not _is_inside(name)]:
         raise HeedfulError(f"{wrong[0][:60]!r} cannot be written", "a file of a run stays in its folder")
@@ -130,8 +138,8 @@ class OpenRun:
         entry = self.files.get(name)
         if entry is None:
             raise damaged(self.folder, f"its manifest lists no {name}")
-        content = read_inside(self.folder, name, self.most)
-        if len(content) != entry["bytes"] or hashlib.sha256(content).hexdigest() != entry["sha256"]:
+        content = read_inside(self.folder, name, self.most, entry["bytes"])
+        if hashlib.sha256(content).hexdigest() != entry["sha256"]:
             raise damaged(self.folder / name, CHANGED)
         self.compared.add(name)
         return content
@@ -170,6 +178,7 @@ def result_of(run: OpenRun, kind: type[R]) -> R:
     content = run.file(RESULT)
     with refusing_damage(run.folder, f"its {RESULT} is not the result of a run of kind {found.name}"):
         result = stored.from_stored(json_object(content), run)
+        object.__setattr__(result, LOADED, run.folder)  # results are frozen
     assert isinstance(result, kind)
     return result
 
@@ -246,10 +255,23 @@ def damaged(what: str | Path, why: str, fix: str = AGAIN) -> HeedfulError:
 # --- files of a folder that may be a stranger's ----------------------------------------------------
 
 
-def read_inside(folder: Path, name: str, most: int | None) -> bytes:
-    """A regular file of the folder."""
+def max_bytes(name: str) -> int:
+    """How large a file of a run folder may be."""
+    return MAX_FILE_BYTES.get(name, MAX_BLOB_BYTES)
+
+
+def read_inside(folder: Path, name: str, most: int | None, expected: int | None = None) -> bytes:
+    """A regular file of the folder. Its size is compared before anything is read.
+
+    most       bytes that it may have; None: as many as a file of this name may have
+    expected   bytes that it must have; None: not known
+    """
     with _opened(folder, name) as handle:
         size = os.fstat(handle).st_size
+        if expected is not None and size != expected:
+            raise damaged(folder / name, f"it has {size:,} bytes instead of {expected:,}")
+        if size > max_bytes(name):
+            raise HeedfulError(f"{folder} is refused", f"{name} has over {_mb(max_bytes(name))}", AGAIN)
         if most is not None and size > most:
             raise HeedfulError(f"{folder / name} has over {_mb(most)}", fix=LARGE)
         with os.fdopen(os.dup(handle), "rb") as file:
@@ -314,7 +336,10 @@ def checked_files(folder: Path, files: Any) -> dict[str, dict[str, Any]]:
 
 def _is_inside(name: str) -> bool:
     """A file of the folder itself, by a name that means the same on every system."""
-    outside = any(each in ("", ".", "..") for each in name.split("/"))
+    parts = name.split("/")
+    if len(name) > MAX_PATH or any(len(each.encode("utf-8", "replace")) > MAX_NAME for each in parts):
+        return False
+    outside = any(each in ("", ".", "..") for each in parts)
     return name != MANIFEST and not outside and not set(name) & set("\\\0:")
 
 

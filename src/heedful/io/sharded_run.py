@@ -21,7 +21,7 @@ from typing import Any
 from heedful.core.errors import HeedfulError
 from heedful.core.result import Stored
 from heedful.core.result_kinds import find_kind, kind_of
-from heedful.io.files import locked, write_inside, writing
+from heedful.io.files import PART, locked, write_inside, writing
 from heedful.io.json_codec import json_bytes, json_text, to_jsonable
 from heedful.io.run_folder import (
     MANIFEST,
@@ -35,6 +35,7 @@ from heedful.io.run_folder import (
     sums,
 )
 
+WRITTEN = (MANIFEST, RESULT, "shards", PART)  # in the folder; PART: what is no shard yet
 OTHER = "Name another folder, or remove this one"
 
 
@@ -49,7 +50,7 @@ class ShardedRun:
     @contextmanager
     def opened(self, made: Mapping[str, Any], title: str) -> Iterator[dict[str, Any]]:
         """Alone in the folder: start in an empty one, or resume one made alike. Gives the manifest."""
-        with locked(self.path, self.work):
+        with locked(self.path, self.work, WRITTEN):
             with writing(self.path):
                 manifest = self._begin(to_jsonable(made), title)
             yield manifest

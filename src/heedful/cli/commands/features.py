@@ -129,11 +129,12 @@ def harvest(
     if as_json:
         put_json({"folder": str(out), **acts.facts.to_dict()})
         return
-    for why, count in acts.facts.skipped.items():
-        print_stderr(f"skipped: {why} ({count:,} times)")
     size = f"({acts.d},) {dtype}, E‖x‖² {acts.mean_square_norm:.4g}"
     print(f"{acts.rows:,} activations of {site} in {out}: {size}")
-    print_stderr(f"in {duration(time.monotonic() - started)}")
+    if not quiet:
+        for why, count in acts.facts.skipped.items():
+            print_stderr(f"skipped: {why} ({count:,} times)")
+        print_stderr(f"in {duration(time.monotonic() - started)}")
 
 
 def sites(model: o.ModelName, as_json: o.AsJson = False, allow_pickle: o.Pickle = False) -> None:

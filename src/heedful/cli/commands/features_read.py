@@ -126,7 +126,8 @@ def page(
         put_json({"page": str(html), **result.to_dict()})
         return
     put_document(result.document(), verbose)
-    print_stderr(f"{len(result)} features, in {duration(time.monotonic() - started)}")
+    if not quiet:
+        print_stderr(f"{len(result)} features, in {duration(time.monotonic() - started)}")
 
 
 def interpret(

@@ -129,7 +129,7 @@ def train(
         )
         speaks = workers.rank == 0
     if speaks:
-        _put(sae, results, out, time.monotonic() - started, as_json)
+        _put(sae, results, out, time.monotonic() - started, as_json=as_json, quiet=quiet)
         say_written(out, quiet=quiet)
 
 
@@ -194,7 +194,9 @@ def line(standing: Mapping[str, Any]) -> str:
     )
 
 
-def _put(sae: Any, told: list[dict[str, Any]], out: Path, seconds: float, as_json: bool) -> None:
+def _put(
+    sae: Any, told: list[dict[str, Any]], out: Path, seconds: float, *, as_json: bool, quiet: bool
+) -> None:
     last = sae.config.source["last"]
     if as_json:
         put_json({"folder": str(out), "seconds": round(seconds, 1), **sae.config.to_dict(), "told": told})
@@ -214,5 +216,8 @@ def _put(sae: Any, told: list[dict[str, Any]], out: Path, seconds: float, as_jso
         f"{last['step']:,}",
     )
     console().print(table)
-    observed = sae.config.source["maxima_rows"]
-    print_stderr(f"on the last batch; maxima of features over {observed:,} activations; {duration(seconds)}")
+    if not quiet:
+        observed = sae.config.source["maxima_rows"]
+        print_stderr(
+            f"on the last batch; maxima of features over {observed:,} activations; {duration(seconds)}"
+        )

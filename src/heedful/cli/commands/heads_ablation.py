@@ -174,15 +174,15 @@ def read(
     """(texts, labels, what was left out and why); its mistakes are told before the model is loaded."""
     from heedful.core.errors import HeedfulError
     from heedful.io.datasets import Columns, open_source
+    from heedful.modalities.kinds import KINDS
 
     texts, labels, left = [], [], []
     for row in open_source(file, columns=Columns(text_column, label_column), limit=limit).rows():
-        usable = not row.broken and isinstance(row.text, str) and row.text.strip()
-        if usable:
+        if unfit := row.broken or KINDS["text"].unfit(row.text):
+            left.append(f"row {row.number} was skipped: {unfit}")
+        else:
             texts.append(row.text)
             labels.append(row.label)
-        else:
-            left.append(f"row {row.number} was skipped: {row.broken or 'there is no text'}")
     if not texts:
         raise HeedfulError(f"{file.name} has no text that can be read", left[0] if left else "")
     return texts, labels if label_column is not None else None, left

@@ -25,7 +25,6 @@ from heedful.features.activations.windows import (
     Window,
     batches,
     cut_for,
-    open_texts,
     windows,
 )
 from heedful.io.datasets import Columns, open_source
@@ -74,29 +73,26 @@ def corpus(
     cut = cut_for(model, context, False if wants_labels else pack, skip_special=True)
     if rows is not None and rows < 1:
         raise HeedfulError(f"rows cannot be {rows}", "it is 1 or more")
-    if cut.pack:
-        every = _packed(model, TextSource(open_texts(texts, text_column)), cut)
-    else:
-        every = _apart(model, _rows(texts, labels, text_column, label_column), cut)
+    columns = Columns(text_column, label_column)
+    given = TextSource(open_source(texts, labels, columns=columns, plain=not wants_labels))
+    every = _packed(model, given, cut) if cut.pack else _apart(model, _rows(given, wants_labels), cut)
     chosen = list(_first(every, rows))
     if not chosen:
-        raise HeedfulError("there is no text to measure on", fix="Give texts with at least one word")
+        why = "; ".join(given.notes())
+        raise HeedfulError("there is no text to measure on", why, "Give texts with at least one word")
     chosen.sort(key=lambda one: len(one.window), reverse=True)  # stable, so batches keep this order
     made = list(batches((one.window for one in chosen), BATCH_TOKENS, cut.pad))
     cuts = sum(one.cut for one in chosen)
     note = f"{cuts} of {len(chosen)} texts are longer than {cut.context} tokens: only these were read"
     result = tuple(one.label for one in chosen) if wants_labels else None
-    return Corpus(made, result, (note,) if cuts else ())
+    return Corpus(made, result, (*((note,) if cuts else ()), *given.notes()))
 
 
-def _rows(texts: Any, labels: Any, text_column: str, label_column: str | None) -> Iterator[tuple[str, Any]]:
+def _rows(texts: TextSource, wants_labels: bool) -> Iterator[tuple[str, Any]]:
     """(text, label or None)"""
-    if labels is None and label_column is None:
-        yield from ((text, None) for text in TextSource(open_texts(texts, text_column)).each())
-        return
-    for row in open_source(texts, labels, columns=Columns(text_column, label_column)).rows():
-        if isinstance(row.text, str) and row.text.strip() and not is_missing(row.label) and not row.broken:
-            yield row.text, row.label
+    for row in texts.rows():
+        if not wants_labels or not is_missing(row.label):
+            yield row.text, row.label if wants_labels else None
 
 
 @dataclass(frozen=True, eq=False)

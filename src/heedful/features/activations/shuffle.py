@@ -26,10 +26,10 @@ import numpy as np
 
 from heedful.core.errors import HeedfulError
 from heedful.features.activations.store import Array, header
-from heedful.io.files import sync, write_file, write_synced, writing
+from heedful.io.files import PART, sync, write_file, write_synced, writing
 from heedful.io.json_codec import from_jsonable, json_bytes, parse
+from heedful.io.run_folder import MOST_BYTES, read_inside
 
-PART = ".part"  # what is not a store yet
 SHARDS = 64  # of a generation
 SHARD_BYTES = 1 << 26
 SHARD_ROWS = 1 << 16  # at most, so that a generation has no more than 4 million rows
@@ -96,7 +96,9 @@ class ScatterWriter:
 
     def _found(self) -> Progress:
         path = self.part / "progress.json"
-        return from_jsonable(Progress, parse(path.read_bytes(), path)) if path.exists() else Progress()
+        if not path.exists():
+            return Progress()
+        return from_jsonable(Progress, parse(read_inside(self.part, path.name, MOST_BYTES), path))
 
     def _begin(self) -> None:
         """Buckets as they were when progress was kept; all others go."""

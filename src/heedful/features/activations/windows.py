@@ -21,7 +21,8 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
-from heedful.io.datasets import Columns, Source, open_source
+from heedful.io.datasets import Columns, DataRow, Source, open_source
+from heedful.modalities.kinds import KINDS
 from heedful.models.adapter import TokenModel
 
 PIECE_CHARACTERS = 100_000  # characters
@@ -112,15 +113,30 @@ class TextSource:
     skipped: dict[str, int] = field(default_factory=dict)  # why -> how many
 
     def each(self) -> Iterator[str]:
+        return (row.text for row in self.rows())
+
+    def rows(self) -> Iterator[DataRow]:
+        """Rows with a text. Empty ones are left out, and what cannot be read is counted."""
         for row in self.source.rows():
             self.read += 1
-            if row.broken or not isinstance(row.text, str):
-                why = (
-                    "a row cannot be read" if row.broken else f"a row is {type(row.text).__name__}, not text"
-                )
+            if why := _unreadable(row):
                 self.skipped[why] = self.skipped.get(why, 0) + 1
             elif row.text.strip():
-                yield row.text
+                yield row
+
+    def notes(self) -> tuple[str, ...]:
+        """What was skipped so far, and why."""
+        return tuple(f"skipped: {why} ({count:,} times)" for why, count in self.skipped.items())
+
+
+def _unreadable(row: DataRow) -> str:
+    """Why a row has no text that a tokenizer takes; an empty one has."""
+    if row.broken:
+        return "a row cannot be read"
+    if not isinstance(row.text, str):
+        return f"a row is {type(row.text).__name__}, not text"
+    unfit = row.text.strip() and KINDS["text"].unfit(row.text)
+    return unfit and unfit.replace("the text", "a row")
 
 
 def open_texts(texts: Any, column: str) -> Source:

@@ -227,7 +227,7 @@ class Stream:
 
     def __post_init__(self) -> None:
         self.cut = cut_for(self.model, self.context, None, skip_special=True)
-        self.skipped: dict[str, int] = {}
+        self.skipped: tuple[str, ...] = ()
         facts = open_texts(self.texts, self.column).facts()
         self.told = str(facts.get("name", facts.get("kind", "texts")))
 
@@ -241,8 +241,7 @@ class Stream:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was left out of the texts, once they are read."""
-        left = [f"skipped: {why} ({count:,} times)" for why, count in self.skipped.items()]
-        return (*left, *told_apart(self.sae, self.model))
+        return (*self.skipped, *told_apart(self.sae, self.model))
 
     def passes(self, wanted: Sequence[int] | None, what: str) -> Passes:
         """(number of the first window, batch, activations (B, T, wanted)); zero where nothing is kept."""
@@ -257,7 +256,7 @@ class Stream:
             yield number, batch, activations(self.model, self.sae, self.site, batch, wanted)
             number, tokens = number + len(batch.ids), tokens + new
             counting(self.progress, what)(tokens, self.rows or 0)
-        self.skipped = texts.skipped
+        self.skipped = texts.notes()
 
 
 def activations(model: TokenModel, sae: Any, site: str, batch: Batch, wanted: Sequence[int] | None) -> Values:

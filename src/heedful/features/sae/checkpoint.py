@@ -22,7 +22,7 @@ from heedful.features.sae.base import Params, TrainingState
 from heedful.features.sae.settings import TrainSettings
 from heedful.io.files import PART, write_file
 from heedful.io.json_codec import from_jsonable, json_bytes, json_object
-from heedful.io.run_folder import refusing_damage
+from heedful.io.run_folder import MOST_BYTES, read_inside, refusing_damage
 
 # earlier checkpoints, and what a run that was killed was writing
 OWN = re.compile(r"state-\d+\.safetensors|\.state(-\d+\.safetensors|\.json)\.part")
@@ -94,7 +94,7 @@ def read(folder: Path, settings: TrainSettings) -> Saved | None:
 def _read(folder: Path, settings: TrainSettings) -> Saved:
     from safetensors.torch import load
 
-    facts = json_object((folder / "state.json").read_bytes())
+    facts = json_object(read_inside(folder, "state.json", MOST_BYTES))
     if differing := _differing(facts["settings"], settings.to_dict()):
         what = f"the run in {folder.parent} was begun with {differing}"
         raise HeedfulError(

@@ -36,7 +36,7 @@ from heedful.core.numbers import percent
 from heedful.features.activations.stream import ActivationStream, InMemoryRows
 from heedful.features.sae.autoencoder import SAE
 from heedful.features.sae.settings import TrainSettings, resolve_settings
-from heedful.io.files import write_file
+from heedful.io.files import write_inside
 from heedful.io.json_codec import from_jsonable, json_bytes, json_object, to_jsonable
 
 BY_K = ("topk", "batchtopk", "matryoshka")  # the other kinds have lambda
@@ -186,4 +186,4 @@ def read(folder: Path) -> SparsityChoice | None:
 
 
 def write(folder: Path, choice: SparsityChoice) -> None:
-    write_file(folder / FILE, json_bytes(choice))
+    write_inside(folder, FILE, json_bytes(choice))

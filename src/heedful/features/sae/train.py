@@ -42,6 +42,7 @@ from heedful.features.sae.distributed import shares
 from heedful.features.sae.maxima import row_maxima, with_maxima
 from heedful.features.sae.settings import TrainSettings, lr_at, resolve_settings
 from heedful.io.files import locked, writing
+from heedful.io.run_folder import MANIFEST, RESULT
 
 Look = Callable[[SAE, int], None]
 Tell = Callable[[pilot.SparsityChoice], None]
@@ -165,7 +166,9 @@ def _alone_in(folder: Path | None, workers: WorkerGroup) -> Iterator[None]:
     if folder is None or workers.rank:
         yield
         return
-    with locked(folder, "training"), writing(folder, "Free some space, then run it again with --resume"):
+    written = ("checkpoint", pilot.FILE, MANIFEST, RESULT)
+    again = "Free some space, then run it again with --resume"
+    with locked(folder, "training", written), writing(folder, again):
         yield
 
 

@@ -119,7 +119,7 @@ class Importance(StoredResult):
 
     def to_dict(self) -> dict[str, Any]:
         lists = {name: [unit.name for unit in getattr(self, name)] for name in ("helps", "improves")}
-        return dict(to_jsonable(vars(self) | lists | {"unclear": len(self.unclear)}))
+        return {**to_jsonable(self), **lists, "unclear": len(self.unclear)}
 
     def run_title(self) -> str:
         what = "heads" if self.level == "head" else "layers"

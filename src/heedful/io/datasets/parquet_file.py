@@ -50,7 +50,7 @@ def read(path: Path, columns: Columns) -> Iterator[DataRow]:
                 for row in _group(file, raw, group, columns, number):
                     yield row
                     number += 1
-            except (pa.ArrowException, OSError, BrokenPage) as error:
+            except (pa.ArrowException, OSError, BrokenPage, UnicodeDecodeError) as error:
                 raise HeedfulError(
                     f"{path.name} is damaged after row {number}", str(error), RESUME_HINT
                 ) from None
@@ -95,7 +95,7 @@ def names(path: Path) -> list[str]:
 
     try:
         return list(pq.read_schema(path).names)
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
         return []
 
 

@@ -22,7 +22,12 @@ MAX_FIELD = "HEEDFUL_MAX_FIELD"  # the variable of the environment that changes 
 
 def max_field_chars() -> int:
     """How long a field may be."""
-    return whole_number(os.environ.get(MAX_FIELD, "")) or MAX_FIELD_CHARS
+    given = os.environ.get(MAX_FIELD, "").strip()
+    if not given:
+        return MAX_FIELD_CHARS
+    if not (limit := whole_number(given)):
+        raise HeedfulError(f"{MAX_FIELD} cannot be {given[:40]!r}", "it is a number of characters, 1 or more")
+    return limit
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ from heedful.io.datasets.rows import Columns, DataRow, max_field_chars
 
 
 def read(path: Path, _columns: Columns) -> Iterator[DataRow]:
-    """Bytes that are no UTF-8 become U+FFFD; a line that is longer than a field may be is cut into rows."""
+    """Bytes that are no UTF-8 become lone surrogates, as in a CSV file, so that the row is skipped and
+    recorded; a line that is longer than a field may be is cut into rows."""
     with path.open("rb") as file:
-        number, decoder = 0, getincrementaldecoder("utf-8")("replace")
+        number, decoder = 0, getincrementaldecoder("utf-8")("surrogateescape")
         while line := file.readline(max_field_chars()):
             text = decoder.decode(line, final=line.endswith(b"\n"))  # a character that is cut waits
             yield DataRow(number, text.removeprefix("\ufeff"))
