@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import socket
 import threading
@@ -78,11 +79,18 @@ def test_a_working_connection_is_not_the_one_that_is_closed(address: str) -> Non
     that the server took them before the next request of the working connection."""
     ask = ATTACKS["idle"][0]
     held = []
-    with closing(connect(address, ask, wait=True)) as working:
+    place = urlsplit(address)
+    with closing(http.client.HTTPConnection(str(place.hostname), place.port, timeout=20)) as working:
+        working.request("GET", "/api/here")
+        assert working.getresponse().read()
+        socket_before = working.sock
         for _ in range(3):
             held += [connect(address, ask, wait=True) for _ in range(100)]
-            working.sendall(ask)
-            assert working.recv(65536).startswith(b"HTTP/1.1 200")
+            working.request("GET", "/api/here")
+            answer = working.getresponse()
+            assert answer.status == 200
+            assert answer.read()
+            assert working.sock is socket_before, "the connection itself, not a new one"
     for one in held:
         one.close()
 

@@ -384,7 +384,8 @@ def test_a_region_against_the_mechanism(served: httpx.Client, ask: dict[str, Any
     effect = found["after"] - found["before"]
     for method in ("occlusion", "integrated-gradients", "lime"):  # exact for a linear model
         assert claims[method]["claimed"] == pytest.approx(effect, abs=1e-4), method
-        assert claims[method]["share"] == pytest.approx(1.0, abs=1e-6)
+        # the other sixty cells have scores of float32 rounding, about 1e-7 each against an effect near 1
+        assert claims[method]["share"] == pytest.approx(1.0, abs=1e-4), method
     assert claims["grad-l2"]["signed"] is False
     assert claims["grad-l2"]["share"] == pytest.approx(1.0)
     assert claims["random"]["share"] < 0.5

@@ -59,7 +59,7 @@ def explain(
     heedful explain "Once upon a" -m zoo:lm --sequence " time" --contrast " hill"
     echo "the food was fine" | heedful explain --json
     heedful explain seven.png --model zoo:digits-vit --unit grid:7 --html a.html
-    heedful explain seven.png -m zoo:digits-vit --region digit=8,8,40,40
+    heedful explain seven.png -m zoo:digits-vit --region digit=4,4,24,24
     heedful explain scene.png --text "a red circle" --model zoo:tiny-clip
 
     The command compares each method with random orders of the words. It removes words, beginning with the
