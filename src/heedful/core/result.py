@@ -52,7 +52,7 @@ class NotebookRepr:
         return str(reports("notebook_fields").fragment(self))
 
 
-class Guarded:
+class DrawingGuard:
     """A result from a run folder may hold values that have the right types and still do not fit together.
     Whatever drawing them leads to is told in one sentence: every class below has its surfaces wrapped."""
 
@@ -81,7 +81,7 @@ def _guarded(draw: Callable[..., Any]) -> Callable[..., Any]:
     return drawn
 
 
-class Shown(Guarded):
+class Shown(DrawingGuard):
     """What can be shown on every surface, from one document."""
 
     def document(self) -> Document:
@@ -121,7 +121,7 @@ class Result(Shown):
         return made
 
 
-class Stored(Guarded):
+class Stored(DrawingGuard):
     """What a run folder can hold; `@result_kind` names its kind (heedful.core.result_kinds).
 
     By default the folder has the fields of the dataclass as JSON, and reading goes by their type hints. What
