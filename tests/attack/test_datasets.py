@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 from heedful.core.errors import HeedfulError
 from heedful.io.datasets import Columns, DataRow, open_source
-from heedful.io.datasets.parquet_pages import column_size
+from heedful.io.datasets.parquet_pages import BrokenPage, column_size, row_groups
 from heedful.io.datasets.rows import MAX_FIELD
 
 BOTH = Columns("text", "label")
@@ -127,11 +128,60 @@ def test_the_size_of_a_page_is_what_the_head_says(tmp_path: Path) -> None:
             )
             with path.open("rb") as raw:
                 chunk = pq.ParquetFile(path).metadata.row_group(0).column(0)
-                size = column_size(raw, chunk)
+                size = column_size(raw, row_groups(raw)[0].columns[0])
             assert size.values == 3000 * (1 + dictionary)  # the dictionary's own, too
-            assert 10_000 < size.largest < chunk.total_uncompressed_size
+            assert 10_000 < size.largest < size.total < chunk.total_uncompressed_size  # which has heads, too
             if not dictionary:
                 assert size.largest < 30_000  # of many pages, not their sum
+
+
+def test_the_footer_is_read_as_pyarrow_reads_it(tmp_path: Path) -> None:
+    """Groups, columns, nested ones and those with dots in their names, with and without dictionaries."""
+    path = tmp_path / "a.parquet"
+    table = pa.table(
+        {
+            "text": [f"text {n}" for n in range(1000)],
+            "a.b": list(range(1000)),
+            "words": [["a", f"b{n}"] for n in range(1000)],
+            "pair": [{"left": "a", "right": n} for n in range(1000)],
+        }
+    )
+    pq.write_table(table, path, row_group_size=300, use_dictionary=["text"])
+    theirs = pq.ParquetFile(path).metadata
+    with path.open("rb") as raw:
+        ours = row_groups(raw)
+    assert [group.rows for group in ours] == [300, 300, 300, 100]
+    for number, group in enumerate(ours):
+        every = [theirs.row_group(number).column(at) for at in range(theirs.num_columns)]
+        for column, their in zip(group.columns, every, strict=True):
+            first = their.dictionary_page_offset or their.data_page_offset
+            assert ".".join(column.path) == their.path_in_schema
+            assert (column.start, column.end) == (first, first + their.total_compressed_size)
+            assert column.texts == (their.physical_type == "BYTE_ARRAY")
+            assert column.nested == (column.path[0] in ("words", "pair"))
+    assert [row.text for row in rows(path, Columns("text", "a.b"))] == table["text"].to_pylist()
+
+
+def test_a_list_that_names_a_long_text_often_does_not_fill_the_memory(tmp_path: Path) -> None:
+    """One row with 100,000 copies of a text of a megabyte, which is stored once: 100 GB."""
+    path = tmp_path / "a.parquet"
+    words = pa.DictionaryArray.from_arrays(pa.array([0] * 100_000, pa.int32()), pa.array(["x" * MB]))
+    lists = pa.ListArray.from_arrays(pa.array([0, 100_000], pa.int32()), words)
+    pq.write_table(pa.table({"text": lists}), path, compression="zstd", write_statistics=False)
+    assert path.stat().st_size < 20_000
+    taken, skipped, count = measured(path)
+    assert (skipped, count) == (1, 1)
+    assert taken < 200
+
+
+def test_lists_of_texts_are_read(tmp_path: Path) -> None:
+    """Long ones are skipped, and the others of the same batch are not."""
+    path = tmp_path / "a.parquet"
+    labels = [["a", "b"], ["x" * MB] * 5, [], None, ["c"]]
+    pq.write_table(pa.table({"text": list("vwxyz"), "label": labels}), path)
+    found = rows(path, BOTH)
+    assert [row.label for row in found if not row.broken] == [["a", "b"], [], None, ["c"]]
+    assert "characters, more than" in found[1].broken
 
 
 # --- oddities ------------------------------------------------------------------------------------------
@@ -201,6 +251,61 @@ def attacked(folder: Path, count: int) -> int:
             other.unlink()
     assert not any("\n" in line for line in told)
     return len(told)
+
+
+READ_ALL = """
+import sys
+from pathlib import Path
+from heedful.core.errors import HeedfulError
+from heedful.io.datasets import Columns, open_source
+for path in sorted(Path(sys.argv[1]).glob("*.parquet")):
+    print(path.name, end=" ", flush=True)
+    try:
+        list(open_source(path, columns=Columns("text", "label", "why")).rows())
+    except HeedfulError as error:
+        assert "\\n" not in str(error)
+        print("told", end=" ")
+"""
+
+
+def damaged_footers(folder: Path, count: int, seed: int) -> str:
+    """Files whose footers are damaged, read in a process of their own: pyarrow can end it."""
+    table = pa.table(
+        {"text": ["a b c", "d e", None], "label": [["1"], ["0", "1"], []], "why": [[0], [], None]}
+    )
+    sound = folder / "sound"
+    pq.write_table(table, sound, row_group_size=2)
+    content = sound.read_bytes()
+    start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    footers = mutations(content[start:-8], count, seed)
+    for number, footer in enumerate(footers):
+        length = len(footer).to_bytes(4, "little")
+        (folder / f"{number:05d}.parquet").write_bytes(content[:start] + footer + length + b"PAR1")
+    done = subprocess.run(
+        [sys.executable, "-c", READ_ALL, folder], capture_output=True, text=True, check=False, timeout=600
+    )
+    assert done.returncode == 0, f"{done.returncode}: {done.stdout[-60:]} {done.stderr[-500:]}"
+    return done.stdout
+
+
+def test_damaged_footers_do_not_end_the_process(tmp_path: Path) -> None:
+    assert damaged_footers(tmp_path, 400, 11).count("told") > 100
+
+
+@pytest.mark.slow
+def test_many_damaged_footers_do_not_end_the_process(tmp_path: Path) -> None:
+    assert damaged_footers(tmp_path, 20_000, 12).count("told") > 5000
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_bytes_are_a_footer_or_refused(tmp_path: Path, seed: int) -> None:
+    """Random bytes in the place of a footer end in one kind of error."""
+    draw, path = random.Random(seed), tmp_path / "a.parquet"
+    for _ in range(300):
+        footer = draw.randbytes(draw.randrange(1, 200))
+        path.write_bytes(b"PAR1" + bytes(50) + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+        with path.open("rb") as raw, suppress(BrokenPage):
+            assert isinstance(row_groups(raw), tuple)
 
 
 def test_damaged_files_are_read_or_told(tmp_path: Path) -> None:

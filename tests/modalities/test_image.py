@@ -10,6 +10,7 @@ from scipy import ndimage
 
 from heedful.core.errors import HeedfulError
 from heedful.modalities.image import ImageInput, read_regions
+from heedful.modalities.image_files import Picture
 from heedful.modalities.image_operators import COLOURING, IMPUTED_NOISE, OPERATORS, imputed
 from heedful.models.image_rows import WHOLE, Composer, image_rows
 
@@ -25,7 +26,7 @@ def test_units_are_a_partition(name: str) -> None:
     x = picture()
     mask = np.zeros((24, 36), bool)
     mask[3:9, 4:20] = True
-    x = ImageInput(x.pixels, x.grid, 1, read_regions({"a": mask, "b": (0, 0, 10, 10)}, 24, 36))
+    x = ImageInput(x.pixels, x.grid, 1, read_regions({"a": mask, "b": (0, 0, 10, 10)}, Picture(x.pixels)))
     units = x.units(name)
     assert units.atoms == len(x) == 24 * 36
     assert set(units.owner.tolist()) == set(range(len(units)))
@@ -51,7 +52,8 @@ def test_cells_are_rectangles_of_like_size_row_by_row() -> None:
 
 
 def test_where_regions_overlap_the_first_has_the_pixels() -> None:
-    x = ImageInput(picture().pixels, regions=read_regions({"a": (0, 0, 8, 8), "b": (4, 4, 12, 12)}, 24, 36))
+    boxes = {"a": (0, 0, 8, 8), "b": (4, 4, 12, 12)}
+    x = ImageInput(picture().pixels, regions=read_regions(boxes, Picture(picture().pixels)))
     units = x.units("region")
     assert units.labels == ("a", "b", "rest")
     assert np.bincount(units.owner).tolist() == [64, 64 - 16, 24 * 36 - 112]
@@ -84,25 +86,25 @@ def test_unknown_units_are_refused(name: str) -> None:
 def test_regions_of_another_size_are_refused() -> None:
     for bad in (np.ones((3, 3)), (0, 0, 99, 9), (5, 5, 5, 9), "box"):
         with pytest.raises(HeedfulError):
-            read_regions({"a": bad}, 24, 36)
+            read_regions({"a": bad}, Picture(picture().pixels))
 
 
 @pytest.mark.parametrize(
     ("regions", "words"),
     [
         ({"a": np.full((24, 36), np.nan)}, "values that are no numbers"),
-        ({"a": (0.5, 0.5, 10.9, 10.9)}, "parts of pixels"),
-        ({"a": (0, 0, np.inf, 9)}, "values that are no numbers"),
-        ({"a": [[1], [1, 2]]}, "neither a mask nor a box"),
-        ({"a": None}, "neither a mask nor a box"),
+        ({"a": (0.5, 0.5, 10.9, 10.9)}, "boxes cannot be read"),
+        ({"a": (0, 0, np.inf, 9)}, "boxes cannot be read"),
+        ({"a": [[1], [1, 2]]}, "region 'a' cannot be used"),
+        ({"a": None}, "region 'a' cannot be used"),
         ({"rest": (0, 0, 9, 9)}, "cannot be called 'rest'"),
         ({"1": (0, 0, 9, 9), 1: (9, 9, 12, 12)}, "two regions are called '1'"),
     ],
 )
 def test_regions_that_would_be_misread_are_refused(regions: dict[Any, Any], words: str) -> None:
     with pytest.raises(HeedfulError, match=words):
-        read_regions(regions, 24, 36)
-    whole = read_regions({"a": (0.0, 0.0, 9.0, 9.0)}, 24, 36)[0][1]
+        read_regions(regions, Picture(picture().pixels))
+    whole = read_regions({"a": (0.0, 0.0, 9.0, 9.0)}, Picture(picture().pixels))[0][1]
     assert whole.sum() == 81
 
 

@@ -90,3 +90,18 @@ def test_regions_are_scored_if_regions_are_given() -> None:
     model = heedful.load("zoo:digits-vit")
     given = {"picture": np.zeros((48, 48, 3), np.uint8), "regions": {"left": [0, 0, 24, 48]}}
     assert model.encode(given).units().labels == ("left", "rest")
+
+
+def test_regions_are_in_pixels_of_the_picture_that_is_given() -> None:
+    """Not of what the model sees: a box, boxes and a mask of a picture that is enlarged fourfold."""
+    reader = heedful.ImageReader((40, 80))
+    mask = np.zeros((10, 20), bool)
+    mask[2:5, 10:20] = True
+    expected = np.kron(mask, np.ones((4, 4))) > 0
+    picture = np.zeros((10, 20, 3), np.uint8)
+    for given in ((10, 2, 20, 5), [(10, 2, 15, 5), (15, 2, 20, 5)], mask, mask.astype(float)):
+        x = reader.read({"picture": picture, "regions": {"thing": given}})
+        inside = x.units("region").owner.reshape(40, 80) == 0
+        np.testing.assert_array_equal(inside[:, :36], False)  # smoothing moves an edge by a pixel at most
+        assert np.abs(inside.astype(int) - expected).sum() <= 40 + 2 * 80
+        assert inside[10:18, 44:].all()

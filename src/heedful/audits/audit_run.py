@@ -36,6 +36,7 @@ from heedful.io.run_folder import (
 from heedful.io.sharded_run import OTHER, ShardedRun, differences, listed_shards, shard_entry
 
 BESIDE = ".part-"  # a shard that is being written
+MAX_TABLE_FILE = 256 << 20  # bytes
 FACTS = ("shard", "first", "rows", "weighed", "copies", "source", "files")  # what shard.json holds
 SHARD_FACTS = re.compile(r"shards/(\d{6,})/shard\.json")  # as the manifest names it
 
@@ -103,7 +104,7 @@ class AuditRun(ShardedRun):
 
     def file(self, number: int, name: str) -> bytes:
         """A file of a shard, compared with its checksum."""
-        content = self._content(number, name)
+        content = self._content(number, name, MAX_TABLE_FILE)
         if hashlib.sha256(content).hexdigest() != self.facts(number)["files"].get(name):
             raise self._damaged(number, name, CHANGED)
         return content
@@ -127,7 +128,7 @@ class AuditRun(ShardedRun):
             entries.append(shard_entry(self.path, name, **known))
         return entries
 
-    def _content(self, number: int, name: str, most: int | None = None) -> bytes:
+    def _content(self, number: int, name: str, most: int) -> bytes:
         return read_inside(self.path, f"shards/{number:06d}/{name}", most)
 
     def _damaged(self, number: int, name: str, why: str) -> HeedfulError:

@@ -17,6 +17,8 @@ from collections.abc import Iterable, Sequence
 from io import BytesIO
 from typing import Any
 
+from heedful.io.datasets.parquet_pages import BrokenPage, column_size, row_groups
+
 KINDS = {  # column -> kind
     "scores": {
         "row": "int64",
@@ -80,6 +82,8 @@ KINDS_OF = {column: kind for table in KINDS.values() for column, kind in table.i
 BATCH_ROWS = 8192
 MAX_TABLE_BYTES = 512 << 20  # of one table of one shard, in memory
 MAX_STRING_BYTES = 1 << 20
+MAX_ROWS = 1 << 22  # of a table
+MAX_PAGE_BYTES = 64 << 20  # that are unpacked at once; pages are written with about one megabyte
 
 
 def to_parquet(name: str, rows: Sequence[tuple[Any, ...]]) -> bytes:
@@ -111,8 +115,12 @@ def from_parquet(
     wanted = None if columns is None else list(dict.fromkeys([*columns, *(only or {})]))
     batches, size = [], 0
     try:
-        there = pq.read_schema(BytesIO(content)).names
-        strings = [name for name in there if KINDS_OF.get(name) == "string"]
+        _check_pages(BytesIO(content))
+        there = pq.read_schema(BytesIO(content))
+        for field in there:
+            if KINDS_OF.get(field.name) != str(field.type):
+                raise ValueError(f"a table has a column {field.name[:40]!r} of the type {field.type!s:.40}")
+        strings = [name for name in there.names if KINDS_OF[name] == "string"]
         source = pq.ParquetFile(BytesIO(content), read_dictionary=strings)
         for batch in source.iter_batches(BATCH_ROWS, columns=wanted):
             size += _checked_size(batch)
@@ -122,9 +130,19 @@ def from_parquet(
         schema = source.schema_arrow
         picked = schema if wanted is None else pa.schema([schema.field(name) for name in wanted])
         table = pa.Table.from_batches(batches, batches[0].schema if batches else picked)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, BrokenPage) as error:
         raise ValueError(f"a table is not Parquet as an audit writes it: {error}") from None
     return _only(table, only or {})
+
+
+def _check_pages(file: BytesIO) -> None:
+    """Refuse what would take much memory, before it is unpacked."""
+    groups = row_groups(file)
+    if (rows := sum(group.rows for group in groups)) > MAX_ROWS:
+        raise ValueError(f"a table has {rows:,} rows, more than {MAX_ROWS:,}")
+    for column in (column for group in groups for column in group.columns):
+        if (largest := column_size(file, column).largest) > MAX_PAGE_BYTES:
+            raise ValueError(f"a table has a page of {largest:,} bytes, more than {MAX_PAGE_BYTES:,}")
 
 
 def _checked_size(batch: Any) -> int:

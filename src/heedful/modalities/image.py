@@ -22,10 +22,11 @@ import numpy.typing as npt
 
 from heedful.core.errors import HeedfulError
 from heedful.core.input import NEVER, Input, Rectangle, Units
-from heedful.modalities.image_files import Pixels
+from heedful.modalities.image_files import Picture, Pixels
+from heedful.modalities.image_masks import Mask, mask_of
 
 Labels = npt.NDArray[np.intp]  # (H, W): the unit of each pixel
-Regions = tuple[tuple[str, npt.NDArray[np.bool_]], ...]  # masks (H, W) by name
+Regions = tuple[tuple[str, Mask], ...]  # by name
 UNITS = ("patch", "grid:N", "superpixel", "region", "pixel")
 CELLS = 8  # per side of the default grid
 MAX_CELLS = 64  # per side
@@ -248,8 +249,9 @@ def image_of(x: Input) -> ImageInput:
     return x
 
 
-def read_regions(regions: Any, height: int, width: int) -> Regions:
-    """Masks (H, W) or boxes (left, top, right, bottom) by name, in pixels of what the model sees."""
+def read_regions(regions: Any, picture: Picture) -> Regions:
+    """Masks or boxes (left, top, right, bottom) by name, in pixels of the picture that was given; as masks
+    (H, W) of the upright picture."""
     if not isinstance(regions, Mapping):
         raise HeedfulError("regions are masks or boxes by name", fix='Give {"dog": mask} or {"dog": box}')
     names = [str(name) for name in regions]
@@ -260,23 +262,29 @@ def read_regions(regions: Any, height: int, width: int) -> Regions:
         raise HeedfulError(f"a region cannot be called {REST!r}", why, "Give it another name")
     if twice := [name for name in names if names.count(name) > 1]:
         raise HeedfulError(f"two regions are called {twice[0]!r}", fix="Give each another name")
-    masks = tuple((str(name), _mask(str(name), given, height, width)) for name, given in regions.items())
-    _refuse_hidden(masks, height, width)
-    return masks
+    return tuple((str(name), _region(str(name), given, picture)) for name, given in regions.items())
 
 
-def _refuse_hidden(masks: Regions, height: int, width: int) -> None:
-    """Regions that are empty, or covered by those before them."""
-    taken = np.zeros((height, width), dtype=bool)
+def _region(name: str, given: Any, picture: Picture) -> Mask:
+    try:
+        return mask_of(given, picture)
+    except HeedfulError as error:
+        why = ": ".join(filter(None, (error.what, error.why)))
+        raise HeedfulError(f"the region {name!r} cannot be used", why, error.fix) from None
+
+
+def refuse_hidden(masks: Regions) -> None:
+    """Regions that the model does not see, or that are covered by those before them."""
+    taken = False
     for name, mask in masks:
         if not mask.any():
-            seen = f"the {width} × {height} pixels that the model sees"
+            seen = f"the {mask.shape[1]} × {mask.shape[0]} pixels that the model sees"
             raise HeedfulError(f"the region {name!r} is empty", f"nothing of it is in {seen}")
         if not (mask & ~taken).any():
             raise HeedfulError(
                 f"the region {name!r} has no place of its own", "the regions before it cover all of it"
             )
-        taken |= mask
+        taken = taken | mask
 
 
 def overlap_notes(masks: Regions) -> tuple[str, ...]:
@@ -286,49 +294,3 @@ def overlap_notes(masks: Regions) -> tuple[str, ...]:
     pairs = ((a, b) for (a, one), (b, other) in combinations(masks, 2) if (one & other).any())
     first = islice(pairs, MAX_OVERLAPS)
     return tuple(f"Regions {a!r} and {b!r} overlap: {a!r} has the shared part" for a, b in first)
-
-
-def _mask(name: str, given: Any, height: int, width: int) -> npt.NDArray[np.bool_]:
-    array = _numbers(name, given)
-    if array.shape == (height, width):
-        return array.astype(bool)
-    if array.shape == (4,):
-        return _box(name, array, height, width)
-    raise _unfit(f"the region {name!r} has the shape {array.shape}", height, width)
-
-
-def _box(name: str, array: npt.NDArray[Any], height: int, width: int) -> npt.NDArray[np.bool_]:
-    if (array != np.round(array)).any():
-        raise _unfit(f"the box of the region {name!r} has parts of pixels: {array.tolist()}", height, width)
-    left, top, right, bottom = (int(value) for value in array)
-    if not (0 <= left < right <= width and 0 <= top < bottom <= height):
-        what = f"the box of the region {name!r}, {left} {top} {right} {bottom}, does not fit the picture"
-        raise _unfit(what, height, width)
-    mask = np.zeros((height, width), dtype=bool)
-    mask[top:bottom, left:right] = True
-    return mask
-
-
-def _numbers(name: str, given: Any) -> npt.NDArray[Any]:
-    try:
-        array = np.asarray(given)
-    except (ValueError, TypeError, RuntimeError):  # rows of different lengths; tensors that are no arrays
-        array = np.asarray(None)
-    if array.dtype.kind not in "biuf":
-        raise HeedfulError(
-            f"the region {name!r} is neither a mask nor a box",
-            fix="Give an array of 0 and 1, or a box (left, top, right, bottom)",
-        )
-    if not np.isfinite(array).all():
-        raise HeedfulError(
-            f"the region {name!r} has values that are no numbers", fix="Give an array of 0 and 1"
-        )
-    return array
-
-
-def _unfit(what: str, height: int, width: int) -> HeedfulError:
-    return HeedfulError(
-        what,
-        f"the model sees {width} × {height} pixels",
-        "Give a mask of this size, or a box (left, top, right, bottom) of whole numbers inside it",
-    )

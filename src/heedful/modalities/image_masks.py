@@ -60,9 +60,13 @@ def _written(text: str) -> Any:
 
 
 def mask_of(given: Any, picture: Picture) -> Mask:
-    """(H, W) of the upright picture."""
+    """(H, W) of the upright picture, from a mask, the path of a mask, a box or boxes."""
     upright = picture.pixels.shape[:2]
     stored = upright[::-1] if picture.orientation >= 5 else upright
+    if not isinstance(given, TruthBoxes | str | Path):
+        shape = np.shape(_array(given))
+        if len(shape) == 1 or (len(shape) == 2 and shape[1] == 4 and shape not in (stored, upright)):
+            given = read_boxes(given)
     if isinstance(given, TruthBoxes):
         return turned(_filled(given.boxes, stored), picture.orientation)
     mask = _read_mask(given)
@@ -90,8 +94,17 @@ def _filled(boxes: Sequence[Sequence[int]], size: tuple[int, ...]) -> Mask:
     return mask
 
 
+def _array(given: Any) -> Any:
+    """Numbers as an array; other things as they are."""
+    try:
+        array = np.asarray(given)
+    except (ValueError, TypeError, RuntimeError):  # rows of different lengths; tensors that are no arrays
+        return given
+    return array if array.dtype.kind in "biuf" else given
+
+
 def _read_mask(given: Any) -> Mask:
-    levels = read_levels(given) if isinstance(given, str | Path) else given
+    levels = read_levels(given) if isinstance(given, str | Path) else _array(given)
     if isinstance(levels, np.ndarray) and levels.ndim == 2:
         values = levels.astype(np.float64)
     else:

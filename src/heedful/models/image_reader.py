@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,9 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
-from heedful.modalities.image import ImageInput, overlap_notes, read_regions
+from heedful.modalities.image import ImageInput, overlap_notes, read_regions, refuse_hidden
 from heedful.modalities.image_files import MAX_PIXELS, Picture, Pixels, read_picture, resized
-from heedful.modalities.image_masks import Mask, TruthBoxes, mask_of
+from heedful.modalities.image_masks import Mask
 
 KEYS = {"picture", "regions"}
 MAX_SIDE = 1024  # of a picture for a function: every removal makes a copy of it
@@ -82,8 +81,8 @@ class ImageReader:
         return (seen - seen.new_tensor(self.mean)) / seen.new_tensor(self.std)
 
     def read(self, raw: Any, grid: tuple[int, int] = (0, 0), special: int = 0) -> ImageInput:
-        """A picture, or {"picture": ..., "regions": {name: mask or box}}. Arrays and boxes of four numbers
-        are in pixels of what the model sees; `TruthBoxes` and the path of a mask, in pixels of the file."""
+        """A picture, or {"picture": ..., "regions": {name: mask or box}}. Masks and boxes are in pixels of
+        the picture that is given, not of what the model sees."""
         regions: Any = {}
         if isinstance(raw, Mapping):
             if unknown := set(raw) - KEYS:
@@ -91,24 +90,11 @@ class ImageReader:
             regions, raw = raw.get("regions", {}), raw.get("picture")
         picture = read_picture(raw)
         pixels, notes = self._seen(picture)
-        masks = read_regions(self._seen_regions(regions, picture), *pixels.shape[:2])
+        masks = tuple((name, self.see_mask(mask)) for name, mask in read_regions(regions, picture))
+        refuse_hidden(masks)
         window = self._window(*picture.pixels.shape[:2])
         notes = (*picture.notes, *notes, *overlap_notes(masks))
         return ImageInput(pixels, grid, special, masks, picture.source, notes, window)
-
-    def _seen_regions(self, regions: Any, picture: Picture) -> Any:
-        """With those that are in pixels of the file as masks of what the model sees."""
-        if not isinstance(regions, Mapping):
-            return regions
-        seen = dict(regions)
-        for name, given in regions.items():
-            if isinstance(given, TruthBoxes | Path | str):
-                try:
-                    seen[name] = self.see_mask(mask_of(given, picture))
-                except HeedfulError as error:
-                    why = ": ".join(filter(None, (error.what, error.why)))
-                    raise HeedfulError(f"the region {str(name)!r} cannot be used", why, error.fix) from None
-        return seen
 
     def _window(self, height: int, width: int) -> tuple[float, ...]:
         """The part of a picture of this size that is seen, as shares: what is left of two ramps of

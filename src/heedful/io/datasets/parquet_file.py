@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from heedful.core.errors import HeedfulError
-from heedful.io.datasets.parquet_pages import BrokenPage, column_size
+from heedful.io.datasets.parquet_pages import BrokenPage, RowGroup, column_size, row_groups
 from heedful.io.datasets.rows import (
     Columns,
     DataRow,
@@ -23,68 +23,87 @@ BATCH_ROWS = 256  # rows in memory at once, at most
 BATCH_BYTES = 1 << 28  # bytes that they may take
 MAX_ROWS = 10**10  # of a file: a row that is empty takes no place in it
 MAX_LISTED = 1000  # values in a list of a row, on average
+MAX_NESTED_BYTES = 1 << 30  # of the lists of a row group: one row may have all of them
 
 
 def read(path: Path, columns: Columns) -> Iterator[DataRow]:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    try:
-        file = pq.ParquetFile(path)
-        there = file.schema_arrow.names
-    except UnicodeDecodeError:
-        raise HeedfulError(f"{path.name} cannot be read", "a name of a column is not UTF-8") from None
-    except (pa.ArrowException, OSError) as error:
-        raise HeedfulError(f"{path.name} is not a whole Parquet file", str(error)) from None
+    file, there, groups = _opened(path, columns)
     with file, path.open("rb") as raw:
         for name in columns.named.values():
             if name not in there:
                 raise missing_column(path, name, there, columns)
             if there.count(name) > 1:
                 raise HeedfulError(f"{path.name} has two columns {name!r}", fix="Rename one of them")
-        if file.metadata.num_rows > MAX_ROWS:
-            raise HeedfulError(f"{path.name} claims to have {file.metadata.num_rows:,} rows")
+        if (count := sum(group.rows for group in groups)) > MAX_ROWS:
+            raise HeedfulError(f"{path.name} claims to have {count:,} rows")
         number = 0
-        for group in range(file.metadata.num_row_groups):
-            try:
-                for row in _group(file, raw, group, columns, number):
+        try:
+            for place, group in enumerate(groups):
+                largest, why = _largest(raw, group, set(columns.named.values()))
+                if why:
+                    rows = _left_out(group, why, number)
+                else:
+                    rows = _group(file, place, largest, columns, number)
+                for row in rows:
                     yield row
                     number += 1
-            except (pa.ArrowException, OSError, BrokenPage, UnicodeDecodeError) as error:
-                raise HeedfulError(
-                    f"{path.name} is damaged after row {number}", str(error), RESUME_HINT
-                ) from None
+        except (pa.ArrowException, OSError, BrokenPage, UnicodeDecodeError) as error:
+            raise HeedfulError(
+                f"{path.name} is damaged after row {number}", str(error), RESUME_HINT
+            ) from None
 
 
-def _group(file: Any, raw: IO[bytes], group: int, columns: Columns, number: int) -> Iterator[DataRow]:
-    """Rows of a row group; each says why, where one of them may be too large to unpack."""
-    names = list(dict.fromkeys(columns.named.values()))
-    largest, why = _largest(file, raw, group, names)
-    if why:
-        for _ in range(file.metadata.row_group(group).num_rows):
-            yield DataRow(number, broken=why)
-            number += 1
-        return
+def _opened(path: Path, columns: Columns) -> tuple[Any, list[str], tuple[RowGroup, ...]]:
+    """As pyarrow reads it, the names of its columns, and its row groups. Texts in lists stay in their
+    dictionaries: in a small file a list can name a long text a million times."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with path.open("rb") as raw:
+            groups = row_groups(raw)
+        every = (column for group in groups[:1] for column in group.columns if column.nested and column.texts)
+        nested = [".".join(column.path) for column in every if column.path[0] in columns.named.values()]
+        file = pq.ParquetFile(path, read_dictionary=nested)
+        there = list(file.schema_arrow.names)
+    except UnicodeDecodeError:
+        raise HeedfulError(f"{path.name} cannot be read", "a name of a column is not UTF-8") from None
+    except (pa.ArrowException, OSError, BrokenPage) as error:
+        raise HeedfulError(f"{path.name} is not a whole Parquet file", str(error)) from None
+    return file, there, groups
+
+
+def _left_out(group: RowGroup, why: str, number: int) -> Iterator[DataRow]:
+    return (DataRow(number + row, broken=why) for row in range(group.rows))
+
+
+def _group(file: Any, place: int, largest: int, columns: Columns, number: int) -> Iterator[DataRow]:
+    """Rows of a row group."""
     rows = min(BATCH_ROWS, max(1, BATCH_BYTES // max(1, largest)))
-    for batch in file.iter_batches(rows, row_groups=[group], columns=names):
+    names = list(dict.fromkeys(columns.named.values()))
+    for batch in file.iter_batches(rows, row_groups=[place], columns=names):
         every = {field: _values(batch.column(name)) for field, name in columns.named.items()}
         for values in zip(*every.values(), strict=True):
             yield parsed_row(number, dict(zip(every, values, strict=True)))
             number += 1
 
 
-def _largest(file: Any, raw: IO[bytes], group: int, names: list[str]) -> tuple[int, str]:
+def _largest(raw: IO[bytes], group: RowGroup, names: set[str]) -> tuple[int, str]:
     """(bytes that a row takes at most, why the row group is left out or "")."""
-    facts, largest, limit = file.metadata.row_group(group), 0, max(BATCH_BYTES // 4, 4 * max_field_chars())
-    for column in (facts.column(place) for place in range(facts.num_columns)):
-        if column.path_in_schema.split(".")[0] not in names:
+    largest, limit = 0, max(BATCH_BYTES // 4, 4 * max_field_chars())
+    for column in group.columns:
+        if column.path[0] not in names:
             continue
         size = column_size(raw, column)
         largest = max(largest, size.largest)
         if size.largest > limit:
             return largest, f"a page of {size.largest:,} bytes is larger than {limit:,}"
-        if size.values > MAX_LISTED * (facts.num_rows + MAX_LISTED):
-            return largest, f"the lists of {facts.num_rows:,} rows have {size.values:,} values"
+        if size.values > MAX_LISTED * (group.rows + MAX_LISTED):
+            return largest, f"the lists of {group.rows:,} rows have {size.values:,} values"
+        if column.nested and size.total > MAX_NESTED_BYTES:
+            return largest, f"lists of {size.total:,} bytes are larger than {MAX_NESTED_BYTES:,}"
     return largest, ""
 
 
@@ -105,6 +124,8 @@ def _values(column: Any) -> list[Any]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    if pa.types.is_nested(column.type):
+        return _nested(column)
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
@@ -116,10 +137,44 @@ def _values(column: Any) -> list[Any]:
             UnreadField(size) if size > most else _plain(value.as_py(), whole)
             for value, size in zip(raw, long, strict=True)
         ]
+    return _plain_list(column)
+
+
+def _plain_list(column: Any) -> list[Any]:
+    import pyarrow as pa
+
     try:
         return list(column.to_pylist())
     except (ValueError, OverflowError, pa.ArrowException):  # a date that Python has no name for
         return [_one(value) for value in column]
+
+
+def _nested(column: Any) -> list[Any]:
+    """Lists and structs; one whose texts are too long is not written out."""
+    most = 4 * max_field_chars()
+    if _text_bytes(column) <= most:
+        return _plain_list(column)
+    rows = [column.slice(place, 1) for place in range(len(column))]
+    sizes = map(_text_bytes, rows)
+    return [UnreadField(n) if n > most else _plain_list(row)[0] for row, n in zip(rows, sizes, strict=True)]
+
+
+def _text_bytes(column: Any) -> int:
+    """Bytes of all texts in it, once they are written out."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        lengths = pc.binary_length(column.dictionary.cast(pa.large_binary()))
+        return pc.sum(pc.take(lengths, column.indices)).as_py() or 0
+    if pa.types.is_map(kind):
+        return _text_bytes(column.keys) + _text_bytes(column.items)
+    if pa.types.is_struct(kind):
+        return sum(map(_text_bytes, column.flatten()))
+    if pa.types.is_nested(kind):
+        return _text_bytes(column.flatten())
+    return int(column.nbytes)
 
 
 def _plain(value: bytes | None, text: bool) -> Any:

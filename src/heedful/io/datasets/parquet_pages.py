@@ -4,23 +4,56 @@ A column is stored in pages. A head says what its page takes when it is unpacked
 exactly that: no value is larger than the largest page of its column, whatever its encoding and its
 compression. So n rows of a column take at most n times its largest page.
 
-The heads are in Thrift's compact protocol: https://github.com/apache/parquet-format, PageHeader.
+Where the pages are stands in the footer. It is read here and not by pyarrow, which ends the process if a
+column of a damaged footer has no description.
+
+Fields by number: https://github.com/apache/parquet-format, PageHeader and FileMetaData.
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import IO, Any
 
+from heedful.io.datasets.thrift import BrokenThrift, ThriftReader
+
 HEAD_BYTES = 1 << 16  # bytes that are read for a head; statistics may hold two values
-MAX_DEPTH = 16
-UNPACKED, PACKED, HEADS = 2, 3, (5, 7, 8)  # fields of a PageHeader; heads of its kinds begin with num_values
-TRUE, FALSE, BYTE, DOUBLE, BINARY, LIST, SET, STRUCT = 1, 2, 3, 7, 8, 9, 10, 12
-WHOLE = (4, 5, 6)  # i16, i32, i64
+MAX_FOOTER = 1 << 25  # bytes
+MAX_PAGES = 100_000  # of a column of a row group; a page has about a megabyte
+MAGIC = b"PAR1"
+UNPACKED, PACKED, HEADS = 2, 3, (5, 7, 8)  # of a PageHeader; heads of its kinds begin with num_values
+SCHEMA, ROW_GROUPS, COLUMNS, ROWS = 2, 4, 1, 3  # of FileMetaData and its RowGroups
+NAME, CHILDREN = 4, 5  # of an element of the schema
+META = 3  # of a ColumnChunk: its ColumnMetaData, whose fields are
+KIND, PATH, COMPRESSED, DATA_PAGE, DICTIONARY_PAGE = 1, 3, 7, 9, 11
+BYTE_ARRAY = 6  # the kind of texts
 
 
 class BrokenPage(ValueError):
-    """The head of a page makes no sense."""
+    """The footer or the head of a page makes no sense."""
+
+
+@dataclass(frozen=True)
+class ColumnPages:
+    """Where the pages of a column of a row group are."""
+
+    path: tuple[str, ...]  # of the column of the table, and of what is nested in it
+    texts: bool
+    start: int
+    end: int
+
+    @property
+    def nested(self) -> bool:
+        return len(self.path) > 1
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """A part of the rows."""
+
+    rows: int
+    columns: tuple[ColumnPages, ...]
 
 
 @dataclass(frozen=True)
@@ -28,83 +61,113 @@ class ColumnSize:
     """What a column of a row group takes."""
 
     largest: int  # bytes of its largest page, unpacked
+    total: int  # bytes of all pages, unpacked
     values: int  # with those inside lists
 
 
-def column_size(file: IO[bytes], column: Any) -> ColumnSize:
-    """Of a column chunk, as pyarrow describes it."""
-    first = column.dictionary_page_offset if column.has_dictionary_page else None
-    at = column.data_page_offset if first is None else min(first, column.data_page_offset)
-    end, largest, values = at + column.total_compressed_size, 0, 0
-    while at < end:
+def row_groups(file: IO[bytes]) -> tuple[RowGroup, ...]:
+    """As the footer describes them."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - 8))
+    tail = file.read(8)
+    length = int.from_bytes(tail[:4], "little")
+    if tail[4:] != MAGIC or length > size - 12:
+        raise BrokenPage("it has no footer")
+    if length > MAX_FOOTER:
+        raise BrokenPage(f"its footer has {length:,} bytes, more than {MAX_FOOTER:,}")
+    file.seek(size - 8 - length)
+    try:
+        footer = ThriftReader(file.read(length)).struct()
+    except BrokenThrift as error:
+        raise BrokenPage(str(error)) from None
+    found = tuple(_row_group(group) for group in _list(footer.get(ROW_GROUPS, [])))
+    paths = _schema_paths(_list(footer.get(SCHEMA, [])))
+    if any(tuple(column.path for column in group.columns) != paths for group in found):
+        raise BrokenPage("its columns do not fit its schema")  # by which pyarrow finds them
+    columns = [column for group in found for column in group.columns]
+    if any(column.end > size for column in columns) or sum(c.end - c.start for c in columns) > size:
+        raise BrokenPage("its columns are larger than the file")
+    return found
+
+
+def _schema_paths(elements: list[Any]) -> tuple[tuple[str, ...], ...]:
+    """Of the columns, in the order of the schema: a tree, each element in front of its children."""
+    paths, left = (
+        list[tuple[str, ...]](),
+        list[tuple[tuple[str, ...], int]](),
+    )  # parents with children to come
+    for number, element in enumerate(map(_struct, elements)):
+        if number and not left:
+            raise BrokenPage("its schema is not whole")
+        parent, missing = left.pop() if number else ((), 1)
+        if missing > 1:
+            left.append((parent, missing - 1))
+        path = (*parent, _text(element.get(NAME))) if number else ()
+        if children := _count(element.get(CHILDREN, 0)):
+            left.append((path, children))
+        elif number:
+            paths.append(path)
+    if left:
+        raise BrokenPage("its schema is not whole")
+    return tuple(paths)
+
+
+def _row_group(group: Any) -> RowGroup:
+    fields = _struct(group)
+    columns = [_struct(_struct(column).get(META)) for column in _list(fields.get(COLUMNS, []))]
+    return RowGroup(_count(fields.get(ROWS)), tuple(map(_column, columns)))
+
+
+def _column(meta: dict[int, Any]) -> ColumnPages:
+    names = tuple(map(_text, _list(meta.get(PATH, []))))
+    starts = [_count(meta.get(DATA_PAGE))]
+    if meta.get(DICTIONARY_PAGE):  # some writers say 0 for none
+        starts.append(_count(meta[DICTIONARY_PAGE]))
+    start = min(starts)
+    return ColumnPages(names, meta.get(KIND) == BYTE_ARRAY, start, start + _count(meta.get(COMPRESSED)))
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, bytes):
+        raise BrokenPage("a column has no name")
+    return value.decode(errors="surrogateescape")
+
+
+def _struct(value: Any) -> dict[int, Any]:
+    if not isinstance(value, dict):
+        raise BrokenPage("a column or a row group is not described")
+    return value
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise BrokenPage("the footer has no list where one belongs")
+    return value
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or value < 0:
+        raise BrokenPage("a column or a row group has no size")
+    return value
+
+
+def column_size(file: IO[bytes], column: ColumnPages) -> ColumnSize:
+    """From the heads of its pages."""
+    at, largest, total, values, pages = column.start, 0, 0, 0, 0
+    while at < column.end:
+        if (pages := pages + 1) > MAX_PAGES:
+            raise BrokenPage(f"a column has more than {MAX_PAGES:,} pages")
         file.seek(at)
-        head = _Head(file.read(HEAD_BYTES))
-        fields = head.struct()
+        head = ThriftReader(file.read(HEAD_BYTES))
+        try:
+            fields = head.struct()
+        except BrokenThrift as error:
+            raise BrokenPage(str(error)) from None
         packed, unpacked = fields.get(PACKED), fields.get(UNPACKED)
         if not isinstance(packed, int) or not isinstance(unpacked, int) or min(packed, unpacked) < 0:
             raise BrokenPage("the head of a page has no sizes")
         kinds = [fields[number] for number in HEADS if isinstance(fields.get(number), dict)]
-        values += sum(max(0, int(kind.get(1, 0))) for kind in kinds)
-        largest, at = max(largest, unpacked), at + head.at + packed
-    return ColumnSize(largest, values)
-
-
-class _Head:
-    """A struct of Thrift's compact protocol."""
-
-    def __init__(self, content: bytes) -> None:
-        self.content, self.at = content, 0
-
-    def struct(self, depth: int = 0) -> dict[int, Any]:
-        """Field number -> value; texts are passed over."""
-        if depth > MAX_DEPTH:
-            raise BrokenPage("the head of a page is nested too deeply")
-        fields, number = dict[int, Any](), 0
-        while (byte := self._byte()) != 0:
-            number = number + (byte >> 4) if byte >> 4 else self._whole()
-            fields[number] = self._value(byte & 15, depth)
-        return fields
-
-    def _value(self, kind: int, depth: int) -> Any:
-        if kind in (TRUE, FALSE):
-            return kind == TRUE
-        if kind in WHOLE:
-            return self._whole()
-        if kind == STRUCT:
-            return self.struct(depth + 1)
-        if kind in (LIST, SET):
-            return self._list(depth + 1)
-        if kind not in (BYTE, DOUBLE, BINARY):
-            raise BrokenPage(f"the head of a page has a field of kind {kind}")
-        self._skip({BYTE: 1, DOUBLE: 8}.get(kind) or self._unsigned())
-        return None
-
-    def _list(self, depth: int) -> None:
-        byte = self._byte()
-        count = self._unsigned() if byte >> 4 == 15 else byte >> 4
-        for _ in range(count):  # each takes a byte at least, so this ends with the content
-            self._skip(1) if byte & 15 in (TRUE, FALSE) else self._value(byte & 15, depth)
-
-    def _byte(self) -> int:
-        self._skip(1)
-        return self.content[self.at - 1]
-
-    def _skip(self, count: int) -> None:
-        self.at += count
-        if self.at > len(self.content):
-            raise BrokenPage("the head of a page is cut, or too large")
-
-    def _unsigned(self) -> int:
-        result = shift = 0
-        while True:
-            byte = self._byte()
-            result |= (byte & 127) << shift
-            if not byte & 128:
-                return result
-            shift += 7
-            if shift > 63:
-                raise BrokenPage("a number in the head of a page is too large")
-
-    def _whole(self) -> int:
-        zigzag = self._unsigned()
-        return (zigzag >> 1) ^ -(zigzag & 1)
+        counts = [kind.get(1, 0) for kind in kinds]
+        values += sum(count for count in counts if isinstance(count, int) and count > 0)
+        largest, total, at = max(largest, unpacked), total + unpacked, at + head.at + packed
+    return ColumnSize(largest, total, values)
