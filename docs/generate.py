@@ -12,6 +12,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,9 @@ details.
 HEAD = """# Methods
 
 This page is generated from the code. `heedful methods` prints the same list. A *signed* score says whether
-a word pushes the output towards (+) or away from (−) the target. An unsigned score only says how important a
-word is. The column *needs* lists what the model must support; `heedful doctor MODEL` shows what your model
-supports. *Expensive* methods need one pass of the model per token, or many more passes. They run only if you
+a word, or a part of a picture, pushes the output towards (+) or away from (−) the target. An unsigned score
+only says how important it is. The column *needs* lists what the model must support; `heedful doctor MODEL`
+shows what your model supports. *Expensive* methods need one pass of the model per token, or many more passes. They run only if you
 name them. Click a method for its formula, cost, limitations and citation. For a short guide, see
 [Which method should I use?](faq.md#which-method-should-i-use)
 
@@ -111,10 +112,17 @@ imported when they are first used, so `import heedful` does not need torch.
 """
 
 
-SIGNED = "a word pushes the output towards (+) or away from (−) the target"
-UNSIGNED = "none; a score only says how important a word is"
+SIGNED = "a word or a part of a picture pushes the output towards (+) or away from (−) the target"
+UNSIGNED = "none; a score only says how important a word or a part of a picture is"
+PICTURE = "heedful explain docs/examples/pictures/01.png --model zoo:digits-vit"
+EXPLAINED = {  # the first model that supports a method -> the example of its page
+    "zoo:sentiment": 'heedful explain "the service is not bad"',
+    "zoo:digits-vit": PICTURE,
+    "zoo:one-layer": 'heedful explain "the service is not bad" --model zoo:one-layer',
+}
+PULLED = "heedful explain photo.png --model zoo:mobilenet"  # of a method that no embedded model supports
 PROPERTIES = {
-    "complete": "the scores sum to f(text) − f(baseline)",
+    "complete": "the scores sum to f(input) − f(baseline)",
     "gradient-l1": "a score is the L1 norm of the gradient",
     "gradient-l2": "a score is the L2 norm of the gradient",
     "gradient-mean": "a score is the mean of the gradient",
@@ -149,11 +157,31 @@ def method(entry: registry.Explainer) -> str:
         f"- **Properties that `heedful.checks.check_explainer` checks:** {checked}",
         f"- **Cite:** {entry.cite}",
     ]
-    use = f'`heedful explain "the service is not bad" --method {entry.name}`'
+    use = f"`{example(entry)} --method {entry.name}`"
     return (
         f"# {entry.name}\n\n{entry.summary}\n\n" + "\n".join(facts) + f"\n\nOn the command line: {use}.\n"
         f"\n## Limitations\n\n{entry.limitations}\n{table}\n## Formula and cost\n\n{_file(entry.run)}"
     )
+
+
+def example(entry: registry.Explainer) -> str:
+    """A command that can run this method, without `--method`."""
+    models = {name: line for name, line in EXPLAINED.items() if not _loaded(name).lacks(entry.needs)}
+    return next(iter(models.values()), PULLED)
+
+
+@cache
+def _loaded(name: str) -> Any:
+    return heedful.load(name)
+
+
+def audit_example(entry: registry.Metric) -> str:
+    """The same for a metric."""
+    if entry.masks or "picture" in entry.needs:
+        return "heedful audit docs/examples/pictures.csv --model zoo:digits-vit"
+    if entry.rationales:
+        return "heedful audit reviews.jsonl --rationale-column rationale"
+    return "heedful audit docs/examples/reviews.csv"
 
 
 def _explains(entry: registry.Explainer) -> str:
@@ -180,7 +208,7 @@ def metric(entry: registry.Metric) -> str:
     bound = "the value of the best order found on the text" if entry.best is None else f"{entry.best:g}"
     again = "the method explains again, for other texts, other models or other seeds"
     plain = again if entry.expensive else "by the formula below"
-    how = "words are removed" if entry.kind == "removal" else plain
+    how = "words or parts of a picture are removed" if entry.kind == "removal" else plain
     control = "the method's own scores, shuffled" if entry.shuffled else "random scores"
     family = entry.family.replace("-", " the ")
     part = f"yes, in the family *{family}*" if family else "no, it is only shown"
@@ -192,7 +220,7 @@ def metric(entry: registry.Metric) -> str:
         f"- **When it runs:** {_runs(entry)}",
         f"- **Cite:** {entry.cite}",
     ]
-    use = f"`heedful audit reviews.csv --metric {entry.name}`"
+    use = f"`{audit_example(entry)} --metric {entry.name}`"
     return (
         f"# {entry.name}\n\n{entry.summary}\n\n" + "\n".join(facts) + f"\n\nOn the command line: {use}.\n"
         f"\n## Limitations\n\n{entry.limitations}\n\n## Formula and cost\n\n{_file(entry.run)}"

@@ -7,6 +7,7 @@ by a seed here and all of them in the slow test. Models are tiny random ones.
 from __future__ import annotations
 
 import os
+import shlex
 import random
 import subprocess
 import sys
@@ -188,7 +189,7 @@ def test_places_that_cannot_be_written_are_told_first(
 
 
 def shell(line: str, **more: Any) -> subprocess.CompletedProcess[str]:
-    command = line.replace("heedful", f"{sys.executable} -m heedful", 1)
+    command = line.replace("heedful", f"{shlex.quote(sys.executable)} -m heedful", 1)
     return subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False, **more)
 
 

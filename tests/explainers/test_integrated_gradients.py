@@ -91,7 +91,7 @@ def test_a_baseline_that_equals_the_text_is_noticed(bert: Any) -> None:
     model = heedful.load((bert.hf, bert.tokenizer))
     x = model.encode("[MASK] [MASK]")
     found = run_explainer("integrated-gradients", model, x, model.target(x), baseline="mask")
-    assert found.notes == ("the baseline equals the text: every score is zero",)
+    assert found.notes == ("the baseline equals the input: every score is zero",)
     assert not found.scores.any()
 
 

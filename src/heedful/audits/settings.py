@@ -14,6 +14,7 @@ from heedful.core.defaults import (
     CONTROL,
     CONTROLS,
     FULL_METRICS,
+    MIDDLE,
     QUICK_METHOD_COUNT,
     QUICK_METHODS,
     QUICK_METRICS,
@@ -109,7 +110,8 @@ def resolve_settings(
     methods = None if methods is None else [methods] if isinstance(methods, str) else list(methods)
     wanted = _wanted(model, methods, full, bool(given))
     results = [entry.name for entry in wanted if entry.name not in CONTROLS]
-    controls = _controls(model, wanted)
+    chosen = _named(metrics, "metric", registry.metrics()) or list(FULL_METRICS if full else QUICK_METRICS)
+    controls = _controls(model, wanted, chosen)
     if both := [name for name in given if name in (*results, *controls)]:
         raise HeedfulError(
             f"scores from elsewhere are called {', '.join(both)}",
@@ -127,7 +129,6 @@ def resolve_settings(
         raise HeedfulError(
             f"there is no method to audit on {model.name}", fix=f"See: heedful doctor {model.name}"
         )
-    chosen = _named(metrics, "metric", registry.metrics()) or list(FULL_METRICS if full else QUICK_METRICS)
     for name in chosen:
         model.require(registry.get_metric(name).needs, name)
     judges, fits = _operators(model, operators, others.get("params") or {})
@@ -137,9 +138,13 @@ def resolve_settings(
     return audit_settings
 
 
-def _controls(model: Model, wanted: Sequence[Explainer]) -> tuple[str, ...]:
-    """Those that every audit runs where the model's inputs have them, and those that were named."""
-    offered = [name for name in AUDIT_CONTROLS if not model.lacks(registry.get(name).needs)]
+def _controls(model: Model, wanted: Sequence[Explainer], metrics: Sequence[str]) -> tuple[str, ...]:
+    """Those that every audit runs where the model's inputs have them, and those that were named. Things are
+    often in the middle, so metrics of where a thing is have a bump there as one more."""
+    usual = AUDIT_CONTROLS
+    if any(registry.get_metric(name).masks for name in metrics):
+        usual = (*usual, MIDDLE)
+    offered = [name for name in usual if not model.lacks(registry.get(name).needs)]
     named = [entry.name for entry in wanted if entry.name in CONTROLS and entry.name != CONTROL]
     return tuple(dict.fromkeys((*offered, *named)))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 CONTROL = "random"  # the method that knows nothing, with which the others are compared
 # methods that do not look at the model: what they reach can be had without it, so none is ever recommended
-CONTROLS = (CONTROL, "edges", "smooth-random", "centre")
+MIDDLE = "centre"  # the control of metrics that ask where a thing is
+CONTROLS = (CONTROL, "edges", "smooth-random", MIDDLE)
 # controls that every audit runs where the model's inputs have them, whatever methods were named
 AUDIT_CONTROLS = ("edges", "smooth-random")
 

@@ -32,8 +32,8 @@ def guided_backprop(q: Question, *, variant: str = "product") -> Attribution:
     """Gradient times input; negative gradients are set to zero at every ReLU. It is known to fail sanity
     checks. The variant "size" does not multiply by the input.
 
-    Limitations: It depends little on the weights of the last layers: explanations of random networks look
-    the same.
+    Limitations: It depends little on the last layers. If they are random, it changes less than the gradient
+    does.
     """
     if variant not in VARIANTS:
         raise HeedfulError(

@@ -117,7 +117,7 @@ def _halves(panel: Panel) -> list[Panel]:
 
 def _notes(gap: float, rise: float, tolerance: float, nodes: int, same: bool) -> tuple[str, ...]:
     if same:
-        return ("the baseline equals the text: every score is zero",)
+        return ("the baseline equals the input: every score is zero",)
     share = gap / abs(rise) if rise else np.inf
     text = f"completeness gap {gap:.2g} ({share:.1e} of the change) at {nodes} nodes"
     return (text if gap <= tolerance * abs(rise) else f"not converged: {text}",)

@@ -52,7 +52,8 @@ from heedful.labs.models.picture_nets import (
     trained,
     wrapped,
 )
-from heedful.metrics.road import ORDERS, Road, ranking_tau, road
+from heedful.metrics.rankings import ranking_tau
+from heedful.metrics.road import ORDERS, Road, road
 from heedful.modalities.neighbours import SMOOTHED
 from heedful.models.image_model import ImageModel
 from heedful.models.image_reader import ImageReader

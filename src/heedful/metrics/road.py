@@ -12,14 +12,15 @@ hundredth of the spread of each coordinate. Neighbouring words are not alike, so
 less well. Ties are broken at random.
 
 What others do under the same name. The authors' code calls "LeRF at p" the removal of everything but the top
-p: a share of 1 - p is gone (`published_lerf` gives our share). In the same code
+p: a share of 1 - p is gone, so it is ours at 1 - p. In the same code
 `run_road(imputation="linear")` compares where it should assign, so that the name changes nothing; here there
 is one imputation, and an unknown order is an error.
 pytorch-grad-cam's percentile q removes the top 100 - q %.
 
-The claim of the paper is that rankings of methods by MoRF and by LeRF agree; `order_agreement` measures it
-(Kendall's tau). And smoothing a map, which adds no information, improves it (Song et al. 2023): `road` weighs
-each method beside its own scores smoothed over neighbours, and random scores beside smoothed random scores.
+The claim of the paper is that rankings of methods by MoRF and by LeRF agree: the report of an audit with both
+metrics has Kendall's tau. And smoothing a map, which adds no information, improves it (Song et al. 2023):
+`road` weighs each method beside its own scores smoothed over neighbours, and random scores beside smoothed
+random scores.
 
 Cost: one model input per share and order; with embeddings a forward and backward each. Needs: values or
 gradients. Rong et al. 2022.
@@ -31,12 +32,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from heedful.core.arrays import Floats
 from heedful.core.defaults import CONTROL, MIN_COMPARED_TEXTS
 from heedful.core.errors import HeedfulError
-from heedful.core.evidence import Evidence
 from heedful.core.input import NEVER, Input
 from heedful.core.model import Masks
 from heedful.core.registry import metric
@@ -45,6 +44,7 @@ from heedful.core.target import Target
 from heedful.engine.session import Session
 from heedful.metrics.faithfulness import ranked, tops
 from heedful.metrics.metric_input import MetricInput
+from heedful.metrics.rankings import ranking_tau
 from heedful.modalities.neighbours import SMOOTHED, smoothed
 from heedful.stats.best_comparison import ALPHA
 from heedful.stats.exchange_test import holm
@@ -99,11 +99,6 @@ def kept(scores: Floats, order: str, shares: Sequence[float], rng: np.random.Gen
         raise HeedfulError(f"unknown order {order!r}", fix=f"Use one of: {', '.join(ORDERS)}")
     counts = [round(share * len(scores)) for share in shares]
     return ~tops(ranked(scores if order == "morf" else -scores, rng), counts)
-
-
-def published_lerf(share: float) -> float:
-    """The share that is gone in the authors' "LeRF at `share`": everything but the top."""
-    return 1 - share
 
 
 def filled_values(
@@ -311,18 +306,3 @@ def _curve(name: str, result: Floats, seed: int) -> RoadCurve:
         for part in (0, 1)
     )
     return RoadCurve(name, accuracy, value, float(each.mean()), percentile_interval(means))
-
-
-def ranking_tau(first: Sequence[float], second: Sequence[float]) -> float:
-    """Kendall's tau-b of two rankings of the same methods; nan with fewer than two."""
-    if len(first) < 2:
-        return float("nan")
-    return float(stats.kendalltau(first, second).statistic)
-
-
-def order_agreement(evidence: Sequence[Evidence]) -> float:
-    """Kendall's tau between the rankings of methods by `road-morf` and by `road-lerf`, in the table of an
-    audit. 1: both orders rank the methods alike."""
-    morf, lerf = ({e.method: e.value for e in evidence if e.metric == f"road-{order}"} for order in ORDERS)
-    both = [method for method in morf if method in lerf]
-    return ranking_tau([morf[m] for m in both], [-lerf[m] for m in both])

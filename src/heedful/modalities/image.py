@@ -275,7 +275,7 @@ def _region(name: str, given: Any, picture: Picture) -> Mask:
 
 def refuse_hidden(masks: Regions) -> None:
     """Regions that the model does not see, or that are covered by those before them."""
-    taken = False
+    taken: Any = False
     for name, mask in masks:
         if not mask.any():
             seen = f"the {mask.shape[1]} × {mask.shape[0]} pixels that the model sees"

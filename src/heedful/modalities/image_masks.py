@@ -28,7 +28,7 @@ BOX = "Give left, top, right and bottom in whole pixels, such as 10 20 110 90, o
 
 @dataclass(frozen=True)
 class TruthBoxes:
-    """TruthBoxes around the thing: left, top, right, bottom."""
+    """Boxes around the thing: left, top, right, bottom."""
 
     boxes: tuple[tuple[int, ...], ...]
 
@@ -64,7 +64,7 @@ def mask_of(given: Any, picture: Picture) -> Mask:
     upright = picture.pixels.shape[:2]
     stored = upright[::-1] if picture.orientation >= 5 else upright
     if not isinstance(given, TruthBoxes | str | Path):
-        shape = np.shape(_array(given))
+        shape = getattr(_array(given), "shape", ())
         if len(shape) == 1 or (len(shape) == 2 and shape[1] == 4 and shape not in (stored, upright)):
             given = read_boxes(given)
     if isinstance(given, TruthBoxes):

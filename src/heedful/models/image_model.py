@@ -328,7 +328,8 @@ class ImageModel(PictureModel):
 
     def value_maps(self, x: Input, target: Target, layers: int) -> list[Tensor]:
         embeds = self.lookup(x, target)[None]
-        length = sum(self.patches[:1]) * self.patches[1] + self.patches[2]
+        rows, columns, special = self.patches
+        length = rows * columns + special
         with self.meter.counted(forwards=length + 1, unique=length + 1, tokens=len(x) * (length + 1)):
             return value_maps(self._module, lambda: self._call(self.as_pixels(embeds)), layers)
 

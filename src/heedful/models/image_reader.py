@@ -190,7 +190,7 @@ def reader_of(processor: Any) -> ImageReader:
     if expected.shape != read.shape or not np.allclose(expected, read, atol=close):
         raise HeedfulError(
             f"{type(processor).__name__} does more than resize, crop, rescale and normalise",
-            fix="Pass the module alone with image_size, image_mean and image_std",
+            fix="Load the module with processor=heedful.ImageReader(size, mean, std)",
         )
     return reader
 

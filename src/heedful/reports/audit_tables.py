@@ -10,6 +10,7 @@ from heedful.audits.result import Audit
 from heedful.core.document import Cell, Column, Row, Section, Table, text_table
 from heedful.core.evidence import Evidence
 from heedful.core.numbers import MISSING, at_most, fixed, fixed_signed, percent, short, span
+from heedful.metrics.rankings import order_agreement
 from heedful.metrics.verdict_types import ControlVerdict, MethodVerdict
 
 BETTER, NOT_PROVEN, CIRCULAR = "●", "○", "↻"
@@ -44,6 +45,10 @@ SMOOTHING = (
     "Each method, and random scores, with the scores averaged over neighbouring {parts}. This adds no "
     "information about the model. Gain: more than 0 means that smoothing improves the number. Means over "
     "{many}."
+)
+ORDERS_AGREE = (
+    "Do both orders of ROAD rank the methods alike? Kendall's τ between the rankings by road-morf and by "
+    "road-lerf is {tau} (1: the same ranking, −1: the reverse)."
 )
 MIN_SPREAD, MOST_SPREADS = 0.25, 20
 
@@ -135,6 +140,8 @@ def smoothing_section(audit: Audit) -> Section | None:
     ]
     table = Table("Smoothed scores", _columns(SMOOTH_HEADS), tuple(rows))
     lead = worded(SMOOTHING, audit)
+    if math.isfinite(tau := order_agreement(audit.table)):
+        lead += f" {ORDERS_AGREE.format(tau=fixed_signed(tau))}"
     return Section("Smoothed scores", (table,), lead, "smoothed")
 
 

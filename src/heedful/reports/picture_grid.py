@@ -17,7 +17,8 @@ from heedful.reports.tested_methods import ordered
 
 
 def by_method(comparison: Comparison) -> Section:
-    """One small map per method, on one scale, those that beat most random orders first."""
+    """One small map per method, those that beat most random orders first. Each has its own scale: the numbers
+    of methods have different units."""
     x, unit = comparison.x, ranked_unit(comparison)
     cols = {col.method: col for col in columns(comparison)}
     tiles = [_tile(f"the {x.noun}", "as the model sees it", unshaded_map(x))]
