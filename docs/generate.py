@@ -37,9 +37,9 @@ HEAD = """# Methods
 This page is generated from the code. `heedful methods` prints the same list. A *signed* score says whether
 a word, or a part of a picture, pushes the output towards (+) or away from (−) the target. An unsigned score
 only says how important it is. The column *needs* lists what the model must support; `heedful doctor MODEL`
-shows what your model supports. *Expensive* methods need one pass of the model per token, or many more passes. They run only if you
-name them. Click a method for its formula, cost, limitations and citation. For a short guide, see
-[Which method should I use?](faq.md#which-method-should-i-use)
+shows what your model supports. *Expensive* methods need one pass of the model per token, or many more passes.
+They run only if you name them. Click a method for its formula, cost, limitations and citation. For a short
+guide, see [Which method should I use?](faq.md#which-method-should-i-use)
 
 | method | what it computes | signed | needs |
 |---|---|---|---|

@@ -7,8 +7,8 @@ by a seed here and all of them in the slow test. Models are tiny random ones.
 from __future__ import annotations
 
 import os
-import shlex
 import random
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator

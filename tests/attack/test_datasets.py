@@ -162,11 +162,22 @@ def test_the_footer_is_read_as_pyarrow_reads_it(tmp_path: Path) -> None:
     assert [row.text for row in rows(path, Columns("text", "a.b"))] == table["text"].to_pylist()
 
 
-def test_a_list_that_names_a_long_text_often_does_not_fill_the_memory(tmp_path: Path) -> None:
-    """One row with 100,000 copies of a text of a megabyte, which is stored once: 100 GB."""
+def test_columns_that_end_behind_the_file_are_refused(tmp_path: Path) -> None:
+    """A footer without its pages: the whole file is the footer, which points at places that are not there."""
     path = tmp_path / "a.parquet"
-    words = pa.DictionaryArray.from_arrays(pa.array([0] * 100_000, pa.int32()), pa.array(["x" * MB]))
-    lists = pa.ListArray.from_arrays(pa.array([0, 100_000], pa.int32()), words)
+    pq.write_table(pa.table({"text": ["a" * 5000 + str(n) for n in range(50)]}), path, compression="none")
+    content = path.read_bytes()
+    start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    path.write_bytes(b"PAR1" + content[start:])
+    with path.open("rb") as raw, pytest.raises(BrokenPage, match="larger than the file"):
+        row_groups(raw)
+
+
+def test_a_list_that_names_a_long_text_often_does_not_fill_the_memory(tmp_path: Path) -> None:
+    """One row with 2,000 copies of a text of a megabyte, which is stored once: 2 GB."""
+    path = tmp_path / "a.parquet"
+    words = pa.DictionaryArray.from_arrays(pa.array([0] * 2000, pa.int32()), pa.array(["x" * MB]))
+    lists = pa.ListArray.from_arrays(pa.array([0, 2000], pa.int32()), words)
     pq.write_table(pa.table({"text": lists}), path, compression="zstd", write_statistics=False)
     assert path.stat().st_size < 20_000
     taken, skipped, count = measured(path)

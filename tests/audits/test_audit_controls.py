@@ -156,3 +156,10 @@ def test_an_audit_that_stops_early_has_its_own_test_of_controls() -> None:
     verdict = audit.verdict
     assert verdict.looked_always
     assert verdict.controlled == 0 or set(verdict["occlusion"].against) == set(AUDIT_CONTROLS)
+
+
+@pytest.mark.parametrize("metric", ["pointing", "pointing-mass", "pointing-iou"])
+def test_metrics_of_where_a_thing_is_have_the_bump_in_the_middle(metric: str) -> None:
+    settings = resolve_settings(loaded(bright), ["occlusion"], [metric, "comprehensiveness"])
+    assert settings.controls == ("edges", "smooth-random", "centre")
+    assert resolve_settings(loaded(bright), ["occlusion"], ["comprehensiveness"]).controls == AUDIT_CONTROLS

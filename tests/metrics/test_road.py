@@ -11,7 +11,6 @@ from torch import nn
 
 import heedful
 from heedful.checks import linear_model
-from heedful.core.evidence import Evidence
 from heedful.engine.question import run_explainer
 from heedful.engine.session import Session
 from heedful.metrics import road as r

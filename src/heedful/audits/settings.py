@@ -141,10 +141,8 @@ def resolve_settings(
 def _controls(model: Model, wanted: Sequence[Explainer], metrics: Sequence[str]) -> tuple[str, ...]:
     """Those that every audit runs where the model's inputs have them, and those that were named. Things are
     often in the middle, so metrics of where a thing is have a bump there as one more."""
-    usual = AUDIT_CONTROLS
-    if any(registry.get_metric(name).masks for name in metrics):
-        usual = (*usual, MIDDLE)
-    offered = [name for name in usual if not model.lacks(registry.get(name).needs)]
+    middle = [MIDDLE] if any(registry.get_metric(name).masks for name in metrics) else []
+    offered = [name for name in (*AUDIT_CONTROLS, *middle) if not model.lacks(registry.get(name).needs)]
     named = [entry.name for entry in wanted if entry.name in CONTROLS and entry.name != CONTROL]
     return tuple(dict.fromkeys((*offered, *named)))
 

@@ -64,7 +64,7 @@ def mask_of(given: Any, picture: Picture) -> Mask:
     upright = picture.pixels.shape[:2]
     stored = upright[::-1] if picture.orientation >= 5 else upright
     if not isinstance(given, TruthBoxes | str | Path):
-        shape = getattr(_array(given), "shape", ())
+        shape: tuple[int, ...] = getattr(_array(given), "shape", ())
         if len(shape) == 1 or (len(shape) == 2 and shape[1] == 4 and shape not in (stored, upright)):
             given = read_boxes(given)
     if isinstance(given, TruthBoxes):
