@@ -32,7 +32,7 @@ from heedful.models.load import load
 from heedful.models.zoo.cache import cache_dir
 from heedful.stats.intervals import mean_of, share_of_count
 
-METHODS = ("gradcam", "centre", "edges")
+METHODS = ("gradcam", "occlusion", "centre", "edges")
 SIDE, SMALL = 112, 100  # of a single thing, and of one of two, in a picture of 224
 SEED = 29
 CATS = ("cat", "tabby")

@@ -16,10 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import typer
 
 import heedful
+from heedful.cli import main as program
+from heedful.cli.checked_options import limit_of
 from heedful.cli.main import app, main
+from heedful.core.errors import out_of_memory
 
 DIGITS = "9" * 5000
 NUMBERS = ("nan", "inf", "-inf", "1e400", "10000000000000000000000000", DIGITS, "-" + DIGITS, "٣", "0x10", "")
@@ -129,6 +133,79 @@ def test_no_number_is_unlimited_or_not_finite(tiny: Path, capsys: pytest.Capture
                 assert "there is no" not in err.lower(), (words, "was read before the number")
                 tried += 1
     assert tried > 500
+
+
+def whole(parameter: Any) -> bool:
+    described = getattr(parameter, "type_descriptor", None)
+    kind = getattr(parameter, "type", None) if described is None else described.annotation
+    return kind is int or str(getattr(kind, "name", "")).startswith("integer")
+
+
+def numeric_options() -> Iterator[tuple[list[str], Any, int]]:
+    """(the words before it, the option, its largest value)"""
+    for name, command in EVERY.items():
+        for parameter in filter(takes_number, options(command)):
+            words = [*name.split(), *needed(command)]
+            yield words, parameter, limit_of(parameter.name, whole=whole(parameter))
+
+
+def test_every_number_is_refused_above_its_limit(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words, parameter, most in numeric_options():
+        code, err = attack([*words, f"{parameter.opts[0]}={most + 1}"], capsys)
+        assert code == 2, (words, parameter.opts)
+        assert parameter.opts[0] in err, (words, parameter.opts, err)
+        assert "range" in err or "less than or equal" in err, (words, parameter.opts, err)
+
+
+def test_what_is_in_memory_has_a_smaller_limit_than_what_is_read() -> None:
+    limits = {parameter.name: most for _, parameter, most in numeric_options()}
+    read = {"limit", "rows", "steps", "budget", "keep", "train_limit"}
+    assert {name for name, most in limits.items() if most == 10**12} == read | {
+        *("alike", "epsilon", "lr", "margin", "sparsity", "strength", "temperature", "threshold", "top_p")
+    }
+    at_once = ("batch", "batch_tokens", "context", "k", "length", "max_new_tokens", "period", "draws")
+    assert [limits[name] for name in at_once] == [10**6] * len(at_once)
+    assert limits["width"] == 10**8
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory: you tried"),
+        RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 999 bytes."),
+        RuntimeError("CUDA out of memory. Tried to allocate 20.00 MiB"),
+        RuntimeError("Storage size calculation overflowed with sizes=[99, 99]"),
+    ],
+)
+def test_too_little_memory_is_one_line(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(program, "_command", lambda: Failing(error))
+    assert attack(["methods"], capsys) == (
+        2,
+        "heedful: there is not enough memory. Use a smaller model, fewer or shorter texts\n",
+    )
+    monkeypatch.setattr(program, "_command", lambda: Failing(RuntimeError("a mistake of ours")))
+    with pytest.raises(RuntimeError, match="a mistake of ours"):
+        main(["methods"])
+
+
+def test_torch_tells_of_memory_in_these_words() -> None:
+    for size in (2**46, 2**62):
+        with pytest.raises(RuntimeError) as caught:
+            torch.empty(size, dtype=torch.float64)
+        assert out_of_memory(caught.value)
+
+
+class Failing:
+    """A command that ends with an error."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def main(self, **_: Any) -> None:
+        raise self.error
 
 
 def test_every_number_is_seen_by_the_attack() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -17,6 +19,8 @@ from heedful.core.errors import HeedfulError
 from heedful.io.datasets import Columns, DataRow, open_source
 from heedful.io.datasets.parquet_pages import BrokenPage, column_size, row_groups
 from heedful.io.datasets.rows import MAX_FIELD
+from heedful.io.datasets.sources import in_random_order
+from heedful.modalities import image_files
 
 BOTH = Columns("text", "label")
 MB = 1 << 20
@@ -326,3 +330,38 @@ def test_damaged_files_are_read_or_told(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_many_damaged_files_are_read_or_told(tmp_path: Path) -> None:
     assert attacked(tmp_path, 5000) > 1000
+
+
+# --- masks of a table of pictures ----------------------------------------------------------------------
+
+
+def digests(folder: Path, *masks: str) -> list[str]:
+    """What rows are known by, in the order of the masks; each row has a picture of its own."""
+    from PIL import Image
+
+    for number in range(len(masks)):
+        Image.new("RGB", (4, 4), (number, 0, 0)).save(folder / f"{number}.png")
+    table = [{"picture": str(folder / f"{number}.png"), "mask": mask} for number, mask in enumerate(masks)]
+    rows = in_random_order(open_source(table, modality="image"), 0)
+    return [row.digest.split()[-1] for row in sorted(rows, key=lambda row: row.number)]
+
+
+def test_a_mask_that_cannot_be_read_is_known_by_its_name(tmp_path: Path) -> None:
+    """A pipe is not waited for, a device is not read, and no name is an error."""
+    os.mkfifo(tmp_path / "pipe.png")
+    before = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("it waits for the pipe"))
+    signal.alarm(20)
+    try:
+        names = [str(tmp_path / "pipe.png"), "/dev/null", "a\0b.png", "\udcff.png", "x" * 5000, "nosuch.png"]
+        assert len(set(digests(tmp_path, *names))) == len(names)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_mask_over_the_limit_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "mask.png"
+    path.write_bytes(b"a" * 5000)
+    read = digests(tmp_path, str(path))
+    monkeypatch.setattr(image_files, "MAX_FILE_BYTES", 4999)
+    assert digests(tmp_path, str(path)) != read

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,11 @@ from tests.io.reforged import agree
 
 from heedful import SAE, ActivationStore, HeedfulError
 from heedful.features.activations.shuffle import Shape
-from heedful.features.sae import checkpoint
+from heedful.features.sae import checkpoint, pilot
 from heedful.features.sae.config import Config
 from heedful.features.sae.settings import resolve_settings
 from heedful.features.sae.train import train_sae
+from heedful.io import run_folder
 
 
 def sae() -> SAE:
@@ -176,3 +178,55 @@ def test_damaged_checkpoints_are_told(tmp_path: Path) -> None:
         told += outcome(name, lambda place: use_checkpoint(place, settings), folder)
     assert raw(told) == []
     assert len(told) > 40
+
+
+# --- files that are too large, or not there but elsewhere ----------------------------------------------
+
+
+def enlarged(path: Path) -> None:
+    """Over the limit, and without taking room on the disk."""
+    with path.open("r+b") as file:
+        file.truncate(run_folder.MOST_BYTES + 1)
+
+
+def dictionary_learning(folder: Path) -> Path:
+    source = Path(__file__).parents[1] / "features" / "rivals" / "dictionary-learning-AutoEncoder"
+    return Path(shutil.copytree(source, folder / "dictionary"))
+
+
+@pytest.mark.parametrize(("make", "name"), [(saelens, "cfg.json"), (dictionary_learning, "config.json")])
+def test_configs_of_other_libraries_have_a_limit(make: Make, name: str, tmp_path: Path) -> None:
+    folder = make(tmp_path)
+    linked = shutil.copytree(folder, tmp_path / "linked")
+    (linked / name).unlink()
+    (linked / name).symlink_to(folder / name)  # as in the cache of the hub
+    SAE.load(linked, allow_pickle=True)
+    enlarged(folder / name)
+    with pytest.raises(HeedfulError, match=f"{name} is too large"):
+        SAE.load(folder, allow_pickle=True)
+
+
+def test_a_checkpoint_is_inside_its_folder_and_has_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "sae"
+    train_sae(DATA, out=folder, steps=4, keep=2, **SETTINGS)
+    settings = resolve_settings("topk", 4, 6, 4, k=2, batch=32)
+    assert checkpoint.read(folder / "checkpoint", settings) is not None
+    with monkeypatch.context() as small:
+        small.setattr(run_folder, "MAX_CHECKPOINT_BYTES", 100)
+        with pytest.raises(HeedfulError, match=r"state-4\.safetensors has over"):
+            checkpoint.read(folder / "checkpoint", settings)
+    tensors = folder / "checkpoint" / "state-4.safetensors"
+    tensors.rename(tmp_path / "elsewhere")
+    tensors.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(HeedfulError, match="is a link"):
+        checkpoint.read(folder / "checkpoint", settings)
+
+
+def test_the_choice_of_a_pilot_has_a_limit(tmp_path: Path) -> None:
+    pilot.write(tmp_path, pilot.SparsityChoice(8, 2, "k by a pilot"))
+    assert pilot.read(tmp_path) == pilot.SparsityChoice(8, 2, "k by a pilot")
+    enlarged(tmp_path / pilot.FILE)
+    with pytest.raises(HeedfulError, match=r"pilot\.json has over"):
+        pilot.read(tmp_path)

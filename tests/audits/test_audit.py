@@ -185,6 +185,12 @@ def test_a_row_does_not_depend_on_what_ran_before(model: Any, done: heedful.Audi
     assert len(list(shards)) == len(TEXTS)
 
 
+def test_only_folders_that_are_named_as_shards_are_shards(tmp_path: Path) -> None:
+    for name in ("000000", "000001", "²", "٣", "7", "9" * 200, "beside"):
+        (tmp_path / "shards" / name).mkdir(parents=True)
+    assert AuditRun(tmp_path).numbers() == [0, 1]
+
+
 def test_bad_rows_are_told_and_skipped(model: Any, tmp_path: Path) -> None:
     texts = [TEXTS[0], "", None, 3.5, "   ", "\ud800 half", TEXTS[1]]
     found = run(model, tmp_path, texts)

@@ -206,6 +206,9 @@ def test_nonsense_parameters_are_refused_in_a_sentence_or_work(name: str, shared
         ("samples", "abc", "it takes int or nothing"),
         ("seed", -1, "it cannot be negative"),
         ("seed", None, "it takes int"),
+        ("seed", 2**63, "the limit is 9,223,372,036,854,775,807"),
+        ("samples", 10**6 + 1, "the limit is 1,000,000"),
+        ("precision", 10**400, "it is too large"),
     ],
 )
 def test_a_wrong_value_is_told(parameter: str, value: Any, why: str, shared: Any) -> None:
@@ -223,3 +226,27 @@ def test_explainers_know_nothing_of_runs() -> None:
         "sys.exit(3 if 'heedful.comparisons.execute' in sys.modules else 0)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_number_that_python_does_not_write_out_is_told() -> None:
+    with pytest.raises(HeedfulError, match=r"lime\.samples cannot be a number of 16,610 bits"):
+        registry.get("lime").check({"samples": 10**5000})
+
+
+def test_numbers_at_their_limits_are_taken() -> None:
+    entry = registry.get("lime")
+    entry.check({"samples": 10**6, "seed": 2**63 - 1, "precision": 10**300})
+    assert entry.settled({"precision": 10**300})["precision"] == 1e300
+    registry.get("attention-avg").check({"layer": -2})
+    with pytest.raises(HeedfulError, match="the limit is 1,000,000"):
+        registry.get("attention-avg").check({"layer": -(10**30)})
+
+
+@pytest.mark.parametrize("name", list(registry.explainers()))
+def test_no_parameter_takes_a_number_of_any_size(name: str) -> None:
+    entry = registry.get(name)
+    for parameter in entry.params.values():
+        if {int, float} & set(parameter.kinds):
+            for value in (parameter.most + 1, 10**400):
+                with pytest.raises(HeedfulError, match=r"the limit is|it is too large"):
+                    entry.settled({parameter.name: value})

@@ -83,6 +83,18 @@ def test_a_wrong_address_is_told_at_once() -> None:
         list(engine.results(work, len, {}, ["a"], engine.Cluster("127.0.0.1:1")))
 
 
+@pytest.mark.parametrize("port", ["65536", "1" + "0" * 25, "9" * 5000, "²", "٣"])
+def test_a_port_that_is_none_is_told(port: str) -> None:
+    with pytest.raises(HeedfulError, match="a port is a number up to 65535"):
+        engine._check_address(f"127.0.0.1:{port}")
+
+
+@pytest.mark.parametrize("host", ["a" * 5000, "a..b", "a\0b", "ray://" + "ü" * 100])
+def test_a_machine_whose_name_is_none_is_told(host: str) -> None:
+    with pytest.raises(HeedfulError, match="there is no Ray cluster at"):
+        engine._check_address(f"{host}:6379")
+
+
 def test_no_items_need_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "_connected", lambda cluster: pytest.fail("a cluster was started"))
     assert list(engine.results(work, None, {}, [], engine.Cluster())) == []

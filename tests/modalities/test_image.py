@@ -9,7 +9,7 @@ import pytest
 from scipy import ndimage
 
 from heedful.core.errors import HeedfulError
-from heedful.modalities.image import ImageInput, read_regions
+from heedful.modalities.image import ImageInput, picture_unit, read_regions
 from heedful.modalities.image_files import Picture
 from heedful.modalities.image_operators import COLOURING, IMPUTED_NOISE, OPERATORS, imputed
 from heedful.models.image_rows import WHOLE, Composer, image_rows
@@ -81,6 +81,14 @@ def test_equal_pictures_have_equal_keys() -> None:
 def test_unknown_units_are_refused(name: str) -> None:
     with pytest.raises(HeedfulError, match="unknown unit"):
         picture().units(name)
+
+
+def test_a_grid_is_a_short_number() -> None:
+    for digits in ("9" * 5000, "²", "٣", " 8", "8\n"):
+        with pytest.raises(HeedfulError, match="unit"):
+            picture_unit(f"grid:{digits}")
+        with pytest.raises(HeedfulError, match="unknown unit"):
+            picture().units(f"grid:{digits}")
 
 
 def test_regions_of_another_size_are_refused() -> None:

@@ -21,6 +21,7 @@ from typing import Any
 
 from heedful.audits.shard import Shard
 from heedful.core.errors import HeedfulError
+from heedful.core.whole_numbers import whole_number
 from heedful.io.files import sync, write_synced, writing
 from heedful.io.json_codec import json_object
 from heedful.io.run_folder import (
@@ -100,7 +101,9 @@ class AuditRun(ShardedRun):
 
     def numbers(self) -> list[int]:
         """Shards that are there."""
-        return sorted(int(place.name) for place in self.shards.iterdir() if place.name.isdigit())
+        names = [place.name for place in self.shards.iterdir()]
+        numbers = [(name, whole_number(name)) for name in names]
+        return sorted(n for name, n in numbers if n is not None and name == self.place(n).name)
 
     def file(self, number: int, name: str) -> bytes:
         """A file of a shard, compared with its checksum."""

@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from heedful.core.errors import HeedfulError
-from heedful.core.whole_numbers import MAX_SEED
+from heedful.core.whole_numbers import MAX_COUNT, MAX_SEED
 
-MAX_NUMBER = 10**12  # of what a file or a run may have: tokens, texts, steps
-MAX_REPEATS = 10**6  # of what is drawn, trained or shown: random orders, links, seeds
-MAX_AT_ONCE = 1024  # of what is in memory at the same time
-LIMITS = {
+MAX_NUMBER = 10**12  # of what a file or a run may have, and of numbers with a fraction
+MAX_TABLE = 10**8  # of rows or columns of one table in memory
+MAX_AT_ONCE = 1024  # of what works or grows at the same time
+LIMITS = {  # of whole numbers; all others, also of new options, have MAX_COUNT
     "seed": MAX_SEED,
-    **dict.fromkeys(("draws", "permutations", "starts", "links", "seeds", "top", "trees"), MAX_REPEATS),
+    **dict.fromkeys(("budget", "keep", "limit", "rows", "steps", "train_limit"), MAX_NUMBER),
+    **dict.fromkeys(("width", "shard_rows"), MAX_TABLE),
     **dict.fromkeys(("beams", "workers", "threads"), MAX_AT_ONCE),
 }
 FOLDERS, FILES = ("--out",), ("--html", "--figure", "--database")  # what is written
@@ -44,12 +45,17 @@ def _checked(before: Callable[..., Any] | None) -> Callable[..., Any]:
         name = max(parameter.opts, key=len)
         for one in value if isinstance(value, list | tuple) else (value,):
             if isinstance(one, int | float) and not isinstance(one, bool):
-                _check_number(name, one, LIMITS.get(parameter.name, MAX_NUMBER))
+                _check_number(name, one, limit_of(parameter.name, whole=isinstance(one, int)))
             elif isinstance(one, Path) and name in FOLDERS + FILES:
                 _check_place(name, one)
         return before(context, parameter, value) if before else value
 
     return check
+
+
+def limit_of(option: str, *, whole: bool) -> int:
+    """The largest value of an option, by its name in Python."""
+    return LIMITS.get(option, MAX_COUNT) if whole else MAX_NUMBER
 
 
 def _check_number(name: str, number: float, most: int) -> None:

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+NO_MEMORY = (  # how torch says it: CUDA, Linux, Windows, and more bytes than can be counted
+    "out of memory",
+    "can't allocate memory",
+    "not enough memory",
+    "storage size calculation overflowed",
+)
+
 
 class HeedfulError(Exception):
     """An error that you can fix, or something that a model cannot do, described in one line.
@@ -32,6 +39,12 @@ class HeedfulError(Exception):
         """One line: what: why. What to do next."""
         what, why, fix = (" ".join(part.split()) for part in (self.what, self.why, self.fix))
         return " ".join(map(_closed, filter(None, [f"{what}: {why}" if why else what, fix])))
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """torch tells of memory in several ways; a CPU allocation failure is a plain RuntimeError."""
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or any(part in text for part in NO_MEMORY)
 
 
 def _closed(sentence: str) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -29,6 +30,7 @@ from heedful.core.input import Input
 from heedful.core.model import Model
 from heedful.core.result import NotebookRepr
 from heedful.core.target import Target
+from heedful.core.whole_numbers import MAX_COUNT, MAX_SEED
 
 PACKAGES = ("heedful.explainers", "heedful.metrics")  # every module of these registers what it has
 LIMITATIONS = "Limitations:"
@@ -45,6 +47,13 @@ class Param:
     default: Any
     kinds: tuple[type, ...] = ()  # of int, float, str, bool, NoneType; empty: anything goes
 
+    @property
+    def most(self) -> int:
+        """The largest whole number that it takes. A method may need memory for as many rows."""
+        if int not in self.kinds:
+            return int(sys.float_info.max)
+        return MAX_SEED if self.name == "seed" else MAX_COUNT
+
     def settled(self, value: Any) -> Any:
         """A whole number where a float is meant is that float."""
         whole = isinstance(value, int) and float in self.kinds and int not in self.kinds
@@ -58,6 +67,8 @@ class Param:
                 return "not a number"
             if fits and value < 0 and self.name != "layer":
                 return "it cannot be negative"
+            if fits and isinstance(value, int) and abs(value) > self.most:
+                return f"the limit is {self.most:,}" if int in self.kinds else "it is too large"
         else:
             fits = isinstance(value, self.kinds) and not (isinstance(value, bool) and bool not in self.kinds)
         names = " or ".join("nothing" if kind is type(None) else kind.__name__ for kind in self.kinds)
@@ -112,13 +123,19 @@ class Explainer(NotebookRepr):
             )
         for name, value in params.items():
             if why := self.params[name].refuses(value):
-                raise HeedfulError(f"{self.name}.{name} cannot be {value!r}", why)
+                raise HeedfulError(f"{self.name}.{name} cannot be {_shown(value)}", why)
 
     def settled(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """All parameters, checked, those that were not named at their defaults."""
         self.check(params)
         named = {name: self.params[name].settled(value) for name, value in params.items()}
         return {name: param.default for name, param in self.params.items()} | named
+
+
+def _shown(value: Any) -> str:
+    """Python writes out no number of over 4,300 digits."""
+    long = isinstance(value, int) and value.bit_length() > 1000
+    return f"a number of {value.bit_length():,} bits" if long else repr(value)
 
 
 def limitations_of(function: Callable[..., Any]) -> str:

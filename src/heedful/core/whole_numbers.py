@@ -8,6 +8,7 @@ from heedful.core.errors import HeedfulError
 
 MAX_DIGITS = 18  # below 2^63; Python itself refuses to read 5,000 digits
 MAX_SEED = 2**63 - 1
+MAX_COUNT = 10**6  # of what is drawn, repeated or kept in memory at once
 
 
 def whole_number(text: str) -> int | None:

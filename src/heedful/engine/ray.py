@@ -25,8 +25,10 @@ from typing import Any
 
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
+from heedful.core.whole_numbers import whole_number
 
 WAVE = 256  # items, or eight per worker if that is more: workers stay, and keep their model, for a wave
+MAX_PORT = 65535
 Work = Callable[[Model, Any], Any]  # (model, item) -> result; Ray pickles it
 
 
@@ -148,9 +150,12 @@ def _check_address(address: str) -> None:
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         return  # "auto", or a client's address with a scheme
+    number = whole_number(port)
+    if number is None or number > MAX_PORT:
+        raise HeedfulError(f"there is no Ray cluster at {address}", f"a port is a number up to {MAX_PORT}")
     try:
-        socket.create_connection((host.removeprefix("ray://"), int(port)), timeout=5).close()
-    except OSError as error:
+        socket.create_connection((host.removeprefix("ray://"), number), timeout=5).close()
+    except (OSError, ValueError) as error:  # no such place, or no name of a machine
         raise HeedfulError(
             f"there is no Ray cluster at {address}", str(error), "On its first machine: ray start --head"
         ) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -101,6 +102,21 @@ def read_text(path: str | Path) -> str:
         raise HeedfulError(f"cannot read {path}", error.strerror or str(error)) from None
     except UnicodeDecodeError as error:
         raise HeedfulError(f"{path} is not UTF-8 text", f"byte {error.start}") from None
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """A regular file of at most `most` bytes; links are followed. A pipe is refused and not waited for."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        with os.fdopen(os.open(path, flags), "rb") as file:
+            facts = os.fstat(file.fileno())
+            if not stat.S_ISREG(facts.st_mode):
+                raise HeedfulError(f"{path} is not a regular file", "it is a pipe, a device or a folder")
+            if facts.st_size > most:
+                raise HeedfulError(f"{path} is too large", f"the limit is {most:,} bytes")
+            return file.read(most)
+    except OSError as error:
+        raise HeedfulError(f"cannot read {path}", error.strerror or str(error)) from None
 
 
 def check_writable(path: Path) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Input
+from heedful.core.whole_numbers import whole_number
 from heedful.io.input_codec import input_from_dict, input_to_dict
 from heedful.modalities.image import ImageInput
 from heedful.modalities.image_codec import KEEP
@@ -78,4 +79,5 @@ def preview_unit(x: ImageInput, unit: str) -> tuple[str, list[int]]:
     """(the unit to draw, for each unit of the preview its number among the units that have scores)"""
     if not x.regions:
         return unit or x.default_unit, list(range(len(x.units(unit))))
-    return "region", [int(label) if label.isdecimal() else -1 for label in x.units("region").labels]
+    numbers = [whole_number(label) for label in x.units("region").labels]
+    return "region", [-1 if number is None else number for number in numbers]

@@ -39,6 +39,7 @@ MANIFEST, RESULT = "manifest.json", "result.json"
 MOST_BYTES = 64 << 20  # read from a folder that a stranger may have made
 # most bytes of one file, also of a folder that the user named: nothing larger is written or read
 MAX_FILE_BYTES = {MANIFEST: 32 << 20, RESULT: 256 << 20, "sae.safetensors": 64 << 30}
+MAX_CHECKPOINT_BYTES = 3 * (64 << 30)  # of a training: weights, and two numbers of Adam for each
 MAX_BLOB_BYTES = 1 << 30  # of any other file
 MAX_TITLE = 120  # characters
 MAX_NAME, MAX_PATH = 255, 1000  # of a file: bytes, and characters with the folders above it
@@ -257,7 +258,8 @@ def damaged(what: str | Path, why: str, fix: str = AGAIN) -> HeedfulError:
 
 def max_bytes(name: str) -> int:
     """How large a file of a run folder may be."""
-    return MAX_FILE_BYTES.get(name, MAX_BLOB_BYTES)
+    is_checkpoint = name.startswith("state-") and name.endswith(".safetensors")
+    return MAX_FILE_BYTES.get(name, MAX_CHECKPOINT_BYTES if is_checkpoint else MAX_BLOB_BYTES)
 
 
 def read_inside(folder: Path, name: str, most: int | None, expected: int | None = None) -> bytes:

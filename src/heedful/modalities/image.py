@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from heedful.core.errors import HeedfulError
 from heedful.core.input import NEVER, Input, Rectangle, Units
+from heedful.core.whole_numbers import whole_number
 from heedful.modalities.image_files import Picture, Pixels
 from heedful.modalities.image_masks import Mask, mask_of
 
@@ -150,7 +151,7 @@ class ImageInput(Input):
 
 def picture_unit(name: str) -> str:
     """Refuses a name that no picture has a unit of; "" stays, since pictures differ."""
-    if name and name not in UNITS and not (name.startswith("grid:") and name[5:].isdecimal()):
+    if name and name not in UNITS and _cells_named(name) is None:
         raise HeedfulError(f"unit cannot be {name!r}", fix=f"Use one of: {', '.join(UNITS)}")
     return name
 
@@ -180,11 +181,17 @@ def _partition(x: ImageInput, name: str) -> Units:
     raise HeedfulError(f"unknown unit {name!r}", fix=f"Use one of: {', '.join(UNITS)}")
 
 
+def _cells_named(name: str) -> int | None:
+    """N of grid:N; None for any other name."""
+    text = name.removeprefix("grid:")
+    return whole_number(text) if text != name and text == text.strip() else None
+
+
 def _cell_count(x: ImageInput, name: str) -> int:
-    text, most = name.removeprefix("grid:"), min(MAX_CELLS, x.height, x.width)
-    if not text.isdecimal() or not 1 <= int(text) <= most:
+    cells, most = _cells_named(name), min(MAX_CELLS, x.height, x.width)
+    if cells is None or not 1 <= cells <= most:
         raise HeedfulError(f"unknown unit {name!r}", fix=f"Use grid:N with N from 1 to {most}")
-    return int(text)
+    return cells
 
 
 def _cells(x: ImageInput, rows: int, columns: int, name: str) -> Units:

@@ -81,7 +81,7 @@ def read_picture(raw: Any, side: int | None = None) -> Picture:
 def read_levels(path: str | Path) -> npt.NDArray[Any] | None:
     """The values of a grey file of more than 8 bits as they are stored, (H, W): a mask may have small numbers
     in 16 bits. None for other files."""
-    with _opened_path(path) as file, _opened(file, str(path)) as image:
+    with opened_file(path) as file, _opened(file, str(path)) as image:
         if not image_colours.is_wide(image):
             return None
         left = _left_to_turn(image)
@@ -90,7 +90,7 @@ def read_levels(path: str | Path) -> npt.NDArray[Any] | None:
 
 
 def _from_path(path: str | Path, side: int | None) -> Picture:
-    with _opened_path(path) as file:
+    with opened_file(path) as file:
         return _decoded(file, str(path), side)
 
 
@@ -105,7 +105,8 @@ def refuse_address(given: Any) -> None:
 
 
 @contextmanager
-def _opened_path(given: str | Path) -> Iterator[Any]:
+def opened_file(given: str | Path) -> Iterator[Any]:
+    """A regular file that is not too large for a picture; anything else is a HeedfulError."""
     refuse_address(given)
     path = Path(given)
     if "\0" in str(path):

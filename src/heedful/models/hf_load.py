@@ -23,6 +23,7 @@ from heedful.core.model import Model
 from heedful.modalities.image_files import pillow
 from heedful.models.adapter import TokenModel
 from heedful.models.dual_load import dual_encoder, zero_shot
+from heedful.models.folder_files import check_files
 from heedful.models.hf import HFBackend
 from heedful.models.image_model import ImageModel
 from heedful.models.image_reader import reader_of
@@ -143,6 +144,7 @@ def check_folder(folder: Path, allow_pickle: bool) -> None:
             "it has no config.json",
             "Save the model there with model.save_pretrained(...)",
         )
+    check_files(folder)
     try:
         with config.open("rb") as file:
             facts = json.loads(file.read(MAX_CONFIG_BYTES))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heedful.core.arrays import Floats
-from heedful.core.errors import HeedfulError
+from heedful.core.errors import HeedfulError, out_of_memory
 from heedful.core.progress import Progress
 from heedful.modalities.operators import InputRow
 
@@ -203,9 +203,3 @@ def run_with_oom_retry(queue: Iterable[Any], run: Callable[[Any], Any]) -> Itera
             left[:0] = [chunk[:half], chunk[half:]]
             continue
         yield chunk, result
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """torch tells of memory in several ways; a CPU allocation failure is a plain RuntimeError."""
-    text = str(error).lower()
-    return isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text

@@ -18,10 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from heedful.core.errors import HeedfulError
+from heedful.core.errors import HeedfulError, out_of_memory
 from heedful.models.attention_hooks import own_eager
 from heedful.models.contexts import EDITED, attention_of, eager_attention, set_attention, untouched
-from heedful.models.passes import CHUNK_TOKENS, out_of_memory
+from heedful.models.passes import CHUNK_TOKENS
 
 NAME = "heedful-zeroing"
 

@@ -34,6 +34,7 @@ from heedful.io.json_codec import json_bytes
 URL, KEY = "HEEDFUL_LLM_URL", "HEEDFUL_LLM_KEY"
 MAX_WAIT_SECONDS = 60.0  # seconds before one more try
 MAX_ANSWER_BYTES = 1 << 22  # bytes of an answer
+MAX_REASON_BYTES = 300  # of what a server says when it refuses
 Messages = Sequence[dict[str, str]]
 
 
@@ -129,9 +130,6 @@ class Endpoint:
                 return _read(self._sent(body))
             except urllib.error.HTTPError as error:
                 last = f"HTTP {error.code} {error.reason}"
-                if error.code != 429 and error.code < 500:
-                    why = _without_key(f"{last}: {_reason(error)}")
-                    raise HeedfulError(f"{self._shown} refused", why, _fix(error.code)) from None
                 pause = _asked(error.headers.get("Retry-After"))
             except (OSError, ValueError, http.client.HTTPException) as error:
                 last = f"{type(error).__name__}: {error}"
@@ -164,6 +162,13 @@ class Endpoint:
             opener = urllib.request.build_opener(_NoRedirects, *watched)
             with opener.open(request, timeout=self.timeout) as answer:
                 return _whole(answer, end)
+        except urllib.error.HTTPError as error:
+            with error:
+                said = "" if _may_pass(error.code) else _reason(error, end)
+            if _may_pass(error.code):
+                raise
+            why = _without_key(f"HTTP {error.code} {error.reason}: {said}")
+            raise HeedfulError(f"{self._shown} refused", why, _fix(error.code)) from None
         finally:
             timer.cancel()
 
@@ -250,11 +255,21 @@ def _read(content: bytes) -> tuple[str, dict[str, Any]]:
     return text, usage if isinstance(usage, dict) else {}
 
 
-def _reason(error: urllib.error.HTTPError) -> str:
-    try:
-        return error.read(300).decode("utf-8", "replace")
-    except OSError:
-        return ""
+def _may_pass(code: int) -> bool:
+    """Too many requests, and errors of the server: worth another try."""
+    return code == 429 or code >= 500
+
+
+def _reason(error: urllib.error.HTTPError, end: float) -> str:
+    """What the server says, as far as it comes in time."""
+    content = bytearray()
+    with suppress(OSError, ValueError, http.client.HTTPException):
+        while len(content) < MAX_REASON_BYTES and time.monotonic() < end:
+            piece = error.read1(MAX_REASON_BYTES - len(content))
+            if not piece:
+                break
+            content += piece
+    return content.decode("utf-8", "replace")
 
 
 def _fix(code: int) -> str:

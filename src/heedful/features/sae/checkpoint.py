@@ -102,7 +102,7 @@ def _read(folder: Path, settings: TrainSettings) -> Saved:
         )
     if not OWN.fullmatch(facts["tensors"]):
         raise ValueError("its tensors are not in it")
-    content = (folder / facts["tensors"]).read_bytes()
+    content = read_inside(folder, facts["tensors"], None)
     if hashlib.sha256(content).hexdigest() != facts["sha256"]:
         raise HeedfulError(f"{folder} is damaged", "its checksum differs", "Remove it and train again")
     # copies, because torch's own memory is aligned: the last bit of a product can depend on that

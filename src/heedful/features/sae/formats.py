@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError
-from heedful.io.files import write_file
+from heedful.io.files import read_regular, write_file
 from heedful.io.json_codec import json_bytes, json_object
-from heedful.io.run_folder import refusing_damage
+from heedful.io.run_folder import MOST_BYTES, refusing_damage
 
 if TYPE_CHECKING:
     from heedful.features.sae.autoencoder import SAE
@@ -72,7 +72,7 @@ def opened(folder: Path, *, allow_pickle: bool = False) -> Opened:
 def _saelens(folder: Path) -> Opened:
     from safetensors.torch import load_file
 
-    cfg = json_object((folder / "cfg.json").read_bytes())
+    cfg = json_object(read_regular(folder / "cfg.json", MOST_BYTES))
     results = {name: t.float() for name, t in load_file(folder / "sae_weights.safetensors").items()}
     architecture = cfg.get("architecture", "standard")
     if (
@@ -111,7 +111,7 @@ def _dictionary_learning(folder: Path, allow_pickle: bool) -> Opened:
         raise HeedfulError(
             f"{folder / 'ae.pt'} is a pickle", "pickles can run code", "If you trust it: allow_pickle=True"
         )
-    trainer = json_object((folder / "config.json").read_bytes())["trainer"]
+    trainer = json_object(read_regular(folder / "config.json", MOST_BYTES))["trainer"]
     kind = DICTIONARIES.get(trainer.get("dict_class", ""))
     if kind is None:
         raise _unknown(f"dictionary-learning's {trainer.get('dict_class')!r}")

@@ -38,6 +38,7 @@ from heedful.features.sae.autoencoder import SAE
 from heedful.features.sae.settings import TrainSettings, resolve_settings
 from heedful.io.files import write_inside
 from heedful.io.json_codec import from_jsonable, json_bytes, json_object, to_jsonable
+from heedful.io.run_folder import MOST_BYTES, read_inside
 
 BY_K = ("topk", "batchtopk", "matryoshka")  # the other kinds have lambda
 MEAN_K = ("batchtopk", "matryoshka")  # k is a mean over rows, not the same number in each
@@ -180,7 +181,7 @@ def read(folder: Path) -> SparsityChoice | None:
     if not path.is_file():
         return None
     try:
-        return from_jsonable(SparsityChoice, json_object(path.read_bytes()))
+        return from_jsonable(SparsityChoice, json_object(read_inside(folder, FILE, MOST_BYTES)))
     except (ValueError, TypeError) as error:
         raise HeedfulError(f"{path} is damaged", str(error), "Remove the folder and train again") from None
 

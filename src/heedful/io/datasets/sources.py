@@ -16,6 +16,7 @@ from heedful.io.datasets import csv_file, jsonl_file, parquet_file, text_file
 from heedful.io.datasets.pictures import FolderSource, folder_source, located, picture_row
 from heedful.io.datasets.rows import PATH, Columns, DataRow, missing_column
 from heedful.io.files import RESUME_HINT
+from heedful.modalities.image_files import opened_file
 from heedful.modalities.image_masks import TruthBoxes
 from heedful.modalities.joint import JointInput
 from heedful.modalities.kinds import KINDS as INPUT_KINDS
@@ -189,11 +190,17 @@ def _mask_digest(mask: Any) -> str:
     """A mask that cannot be read is known by its name: its row says what is wrong."""
     if mask is None or isinstance(mask, TruthBoxes):
         return f" {mask.boxes}" if mask is not None else ""
+    if not isinstance(mask, str | Path):
+        return " " + _short_hash(np.asarray(mask).tobytes()).hexdigest()
     try:
-        content = Path(mask).read_bytes() if isinstance(mask, str | Path) else np.asarray(mask).tobytes()
-    except OSError:
-        content = str(mask).encode()
-    return " " + hashlib.blake2b(content, digest_size=16).hexdigest()
+        with opened_file(mask) as file:
+            return " " + hashlib.file_digest(file, _short_hash).hexdigest()
+    except HeedfulError:
+        return " " + _short_hash(str(mask).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _short_hash(content: bytes = b"") -> hashlib.blake2b:
+    return hashlib.blake2b(content, digest_size=16)
 
 
 Source = (
