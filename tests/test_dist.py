@@ -145,7 +145,8 @@ def test_the_sdist_builds_the_wheel_and_holds_the_tests(built: Path) -> None:
         names = {name.split("/", 1)[1] for name in inside.getnames() if "/" in name}
     for folder in ("src", "tests", "docs", "bench", "zoo"):
         assert set(files(folder)) - names == set()
-    assert {"pyproject.toml", "README.md", "LICENSE", "CITATION.cff", "CHANGELOG.md", "Makefile"} <= names
+    about = {"pyproject.toml", "README.md", "LICENSE", "CITATION.cff", "CHANGELOG.md", "Makefile"}
+    assert about | {"constraints.txt", "mkdocs.yml", "security.toml"} <= names
     strange = {name.split("/")[0] for name in names} & {".venv", ".git", "out", "site", "dist"}
     assert strange == set()
 
@@ -273,6 +274,15 @@ def test_the_citation_names_this_version() -> None:
     assert about["authors"] == [{"name": "The heedful developers"}]
     assert {"cff-version", "message", "title", "date-released"} <= set(about)
     assert not {"url", "doi", "repository-code"} & set(about)  # there is none
+
+
+def test_the_sdist_lists_every_file_beside_its_folders() -> None:
+    """What the Makefile reads must be in it."""
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"][
+        "sdist"
+    ]
+    files = {f"/{path.name}" for path in ROOT.iterdir() if path.is_file() and not path.name.startswith(".")}
+    assert files - {"/pyproject.toml", "/PKG-INFO"} <= set(listed["include"])
 
 
 def test_the_changelog_begins_with_this_version() -> None:

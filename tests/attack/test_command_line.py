@@ -43,7 +43,11 @@ WORDS = (
     "%s%n",
 )
 CODES = (0, 1, 2)
-PLACES = {"html", "figure", "out", "save", "database", "cache", "runs", "look"}
+WRITTEN_FOLDERS, WRITTEN_FILES = {"--out", "--cache", "--runs"}, {"--html", "--figure", "--database"}
+READ = {  # places that are only read
+    *("--regions", "--audit", "--sae", "--texts", "--prompts", "--towards", "--away", "--look", "--reseed"),
+    *("--train", "--models", "--scores", "--templates"),
+}
 # a command, and what it needs to run quickly; the others need minutes, a port or a cluster
 QUICK: dict[str, list[str]] = {
     "explain": ["the service is not bad", "--method", "grad-l2", "--no-evidence"],
@@ -77,6 +81,16 @@ def takes_number(parameter: Any) -> bool:
     described = getattr(parameter, "type_descriptor", None)
     kind = getattr(parameter, "type", None) if described is None else described.annotation
     return kind in (int, float) or str(getattr(kind, "name", "")).startswith(("integer", "float"))
+
+
+def takes_place(parameter: Any) -> bool:
+    described = getattr(parameter, "type_descriptor", None)
+    kind = getattr(parameter, "type", None) if described is None else described.annotation
+    return kind is Path or getattr(kind, "name", "") in ("path", "file", "directory")
+
+
+def long_name(parameter: Any) -> str:
+    return str(max(parameter.opts, key=len))
 
 
 def options(command: Any) -> Iterator[Any]:
@@ -250,16 +264,38 @@ def test_all_hostile_words(tiny: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.mark.parametrize("name", sorted(EVERY))
 def test_places_that_cannot_be_written_are_told_first(
-    name: str, tiny: Path, capsys: pytest.CaptureFixture[str]
+    name: str, tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before any work: the model of these commands does not exist."""
-    bad = {"--out": (str(tiny), "/dev/full/x"), "--html": (str(tiny.parent), f"{tiny}/x.html")}
-    bad["--figure"] = bad["--html"]
+    monkeypatch.setattr("heedful.server.app.prepare", lambda *_: pytest.fail("the server was started"))
+    folders = dict.fromkeys(WRITTEN_FOLDERS, (str(tiny), f"{tiny}/x", "/dev/full/x"))
+    bad = folders | dict.fromkeys(WRITTEN_FILES, (str(tiny.parent), f"{tiny}/x.html"))
     for parameter in options(EVERY[name]):
-        for place in bad.get(max(parameter.opts, key=len), ()):
+        for place in bad.get(long_name(parameter), ()):
             given = [word.format(texts=tiny) for word in QUICK.get(name, needed(EVERY[name]))]
             code, err = attack([*name.split(), *given, f"{parameter.opts[0]}={place}"], capsys)
             assert (code, place in err) == (2, True), (name, place, err)
+
+
+def test_every_option_for_a_place_is_read_or_written() -> None:
+    """A new one is declared with `written_folder` or `written_file`, and tried above, or it is only read."""
+    places = {long_name(one) for each in EVERY.values() for one in options(each) if takes_place(one)}
+    assert WRITTEN_FOLDERS | WRITTEN_FILES <= places <= WRITTEN_FOLDERS | WRITTEN_FILES | READ
+
+
+def test_a_place_for_answers_that_nobody_named_is_checked_when_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before the first answer is paid for; who asks no language model needs no place for its answers."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEEDFUL_LLM_URL", "http://localhost:1/v1")
+    (tmp_path / ".heedful-llm").write_text("a file")
+    words = ["features", "interpret", "nosuch", "texts.txt"]
+    assert attack([*words, "--llm", "--llm-model", "m"], capsys) == (
+        2,
+        "heedful: cannot write to .heedful-llm: it is a file, not a folder. Name another place.\n",
+    )
+    assert ".heedful-llm" not in attack(words, capsys)[1]
 
 
 # --- standard streams, in processes of their own ------------------------------------------------------

@@ -1,24 +1,20 @@
-"""A disk that is full, and Ctrl-C at the wrong moment: one line, or the code of an interrupt.
-
-A limit for the size of a file stands for the disk: writing fails in the same place, with another reason.
-"""
+"""A disk that is full or read-only, and Ctrl-C at the wrong moment: one line, or the code of an interrupt."""
 
 from __future__ import annotations
 
 import ast
-import resource
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from tests.attack import hostile_models as hostile
+from tests.attack.full_disk import full_disk, read_only_disk
 
 import heedful
 from heedful.cli.main import main
@@ -27,20 +23,11 @@ from heedful.core.document import Figure
 from heedful.core.errors import HeedfulError
 from heedful.core.lab_report import LabReport
 from heedful.features.sae.train import train_sae
+from heedful.labs.base import registry
+from heedful.labs.base.registry import LabRun
 from heedful.server.job_queue import Job, Jobs
 
 SOURCES = Path(heedful.__file__).parent
-
-
-@contextmanager
-def full_disk(size: int = 512) -> Iterator[None]:
-    """No file may have more bytes than these."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.fixture(scope="session")
@@ -49,6 +36,9 @@ def models(tmp_path_factory: pytest.TempPathFactory, shared: Callable[[str], Any
     return {name: str(hostile.sound(folder / name, shared(name))) for name in ("bert", "gpt2")}
 
 
+STEER = (
+    "steer the\tcat --model {gpt2} --site blocks.1.resid --towards {lines} --away {texts} --max-new-tokens 2"
+)
 COMMANDS = {
     "explain --html": "explain the\tcat --model {bert} --method grad-l2 --no-evidence --html {to}/a.html",
     "explain --out": "explain the\tcat --model {bert} --method grad-l2 --no-evidence --out {to}/run",
@@ -59,21 +49,81 @@ COMMANDS = {
         "trial {texts} --model {bert} --label-column label --test correlation --permutations 2 --out {to}/t"
     ),
     "heads importance --out": "heads importance {texts} --model {bert} --no-gradient --out {to}/heads",
+    "lab run --out": "lab run a-lab-of-the-tests --out {to}/lab",
+    "lab run --html": "lab run a-lab-of-the-tests --html {to}/lab.html",
+    "steer --out": f"{STEER} --out {{to}}/steer",
+    "steer --html": f"{STEER} --html {{to}}/steer.html",
+    "train": "features train {acts} --width 8 --k 2 --steps 2 --out {to}/sae",
+    "features page": "features page zoo:lm {texts} --feature 3 --rows 20 --html {to}/page.html",
+    "report --html": "report {run} --html {to}/report.html",
 }
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_full_disk_is_one_line(
-    name: str, models: dict[str, str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    texts = tmp_path / "texts.csv"
+def little_lab(run: LabRun) -> None:
+    run.say("a sentence of some length, " * 30)
+    run.figure("bars", Bars([BarGroup("b", [1.0])], ["a"], "value", "a chart"), "a figure")
+    run.claim("it holds", value=1.0, holds=True, exact=True)
+
+
+@pytest.fixture(scope="module")
+def given(models: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What the commands read."""
+    from tests.io.every_kind import make
+
+    folder = tmp_path_factory.mktemp("given")
+    texts, lines = folder / "texts.csv", folder / "lines.txt"
     texts.write_text("text,label\nthe cat sat,negative\nhello world,positive\na dog ran,negative\n")
-    words = COMMANDS[name].format(to=tmp_path, texts=texts, **models).split(" ")
+    lines.write_text("the cat sat\na dog ran\n")
+    heedful.harvest(models["gpt2"], ["the cat sat on the mat"] * 8, "blocks.1.resid", folder / "acts")
+    make("trial", folder / "run")
+    places = {"texts": texts, "lines": lines, "acts": folder / "acts", "run": folder / "run"}
+    return models | {name: str(place) for name, place in places.items()}
+
+
+@pytest.fixture
+def words(
+    request: pytest.FixtureRequest,
+    given: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> list[str]:
+    """A command that writes to a folder of its own."""
+    about = registry.Lab("a-lab-of-the-tests", "a lab", 0.1, "nobody", registry.__name__)
+    monkeypatch.setitem(registry._works, about.name, (about, little_lab))
+    (tmp_path / "to").mkdir()
+    return COMMANDS[request.param].format(to=tmp_path / "to", **given).split(" ")
+
+
+@pytest.mark.parametrize("words", COMMANDS, indirect=True)
+def test_a_full_disk_is_one_line(words: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     sys.stdout.flush()
     with capfd.disabled(), full_disk():
         code, line = quiet_main(words)
     assert code == 2, line
     assert "File too large" in line
+    whole = [path for path in (tmp_path / "to").rglob("*") if path.is_file()]
+    assert all(path.stat().st_size < 512 for path in whole)  # none is cut off by the limit
+
+
+@pytest.mark.parametrize("words", COMMANDS, indirect=True)
+def test_a_disk_that_becomes_read_only_is_one_line(words: list[str], tmp_path: Path) -> None:
+    with read_only_disk(tmp_path / "to"):
+        code, line = quiet_main(words)
+    assert code == 2, line
+    assert "Read-only file system" in line
+    assert not list((tmp_path / "to").iterdir())
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the device that is always full")
+def test_text_that_cannot_be_printed_is_one_line(
+    models: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`generate` writes no file: what it made is printed."""
+    with Path("/dev/full").open("w") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        code = main(["generate", "the cat", "--model", models["gpt2"], "--max-new-tokens", "2"])
+    assert code == 2
+    assert capsys.readouterr().err.endswith("heedful: cannot read or write: No space left on device\n")
 
 
 def quiet_main(words: list[str]) -> tuple[int, str]:

@@ -9,6 +9,7 @@ import resource
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import html5lib
@@ -16,10 +17,13 @@ import pytest
 from tests.attack.folder_leaves import HTML, MARK, forge, mutations
 from tests.io.every_kind import KINDS, make
 
+from heedful.audits.result import Audit
 from heedful.core.errors import HeedfulError
 from heedful.io import run_folder
 
 QUICK = 12  # mutations per file of each kind
+STATED = "audit without shards"  # with them, every other number is refused before anything is drawn
+SHARD_FILES = {"audit": ("shards/000000/shard.json",)}
 FORBIDDEN = {"iframe", "object", "embed", "base", "link", "form", "frame", "applet", "audio", "video"}
 
 
@@ -28,6 +32,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("runs")
     for kind in KINDS:
         make(kind, place / kind)
+    Audit.load(place / "audit").save(place / STATED)
     return place
 
 
@@ -49,7 +54,25 @@ def check_markup(source: str, scripts: int) -> None:
                 assert "url(" not in value
 
 
-def opened(folder: Path, cells: bool) -> str | None:
+@dataclass(frozen=True)
+class Scripts:
+    """How many scripts a sound result has: a stranger adds none."""
+
+    page: int
+    cell: int
+
+
+def scripts_of(folder: Path) -> Scripts:
+    result = run_folder.read(folder)
+    return Scripts(count_scripts(result.page()), count_scripts(result._repr_html_()))
+
+
+def count_scripts(source: str) -> int:
+    tree = html5lib.parse(source, namespaceHTMLElements=False)
+    return sum(str(e.tag).rpartition("}")[2] == "script" for e in tree.iter())
+
+
+def opened(folder: Path, scripts: Scripts, cells: bool) -> str | None:
     """Why it was refused; None: it was opened and drawn on every surface, and nothing of it is markup."""
     try:
         result = run_folder.read(folder)
@@ -58,9 +81,9 @@ def opened(folder: Path, cells: bool) -> str | None:
         repr(result)
     except HeedfulError as error:
         return str(error)
-    check_markup(page, page.count("<script"))
+    check_markup(page, scripts.page)
     if cells:  # drawn by the same code, and slow to parse
-        check_markup(cell, cell.count("<script"))
+        check_markup(cell, scripts.cell)
     assert "<script>window.ran" not in page + cell
     assert "\x1b" not in text
     return None
@@ -68,27 +91,59 @@ def opened(folder: Path, cells: bool) -> str | None:
 
 def attacked(runs: Path, kind: str, most: int | None, place: Path) -> dict[str, str | None]:
     results: dict[str, str | None] = {}
-    for name in ("result.json", "manifest.json"):
-        folder = place / name
+    scripts = scripts_of(runs / kind)
+    for number, name in enumerate(("result.json", "manifest.json", *SHARD_FILES.get(kind, ()))):
+        folder = place / str(number)
         shutil.copytree(runs / kind, folder)
         for what, data in mutations(folder, name, most, seed=len(kind)):
             forge(folder, name, data)
             try:
-                results[f"{name} {what}"] = opened(folder, cells=most is None)
+                results[f"{name} {what}"] = opened(folder, scripts, cells=most is None)
             except Exception as error:
                 raise AssertionError(f"{kind} {name}: {what}") from error
     return results
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, STATED])
 def test_a_changed_leaf_is_text_or_refused(runs: Path, kind: str, tmp_path: Path) -> None:
     results = attacked(runs, kind, QUICK, tmp_path)
     assert len(results) > 8
     assert all(why is None or (why and "\n" not in why) for why in results.values())
 
 
+def test_hostile_texts_of_an_audit_are_drawn(runs: Path, tmp_path: Path) -> None:
+    """Else the test above is blind for them: all are refused before they reach a page."""
+    results = attacked(runs, STATED, 60, tmp_path)
+    drawn = [what for what, why in results.items() if why is None and MARK in what]
+    assert len([what for what in drawn if what.startswith("result.json")]) > 5
+
+
+def test_a_script_that_a_folder_brings_is_noticed(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scripts are those of the sound page, not those of the page that is looked at."""
+    folder = runs / "trial"
+    scripts, page = scripts_of(folder), run_folder.read(folder).page()
+    kind = type(run_folder.read(folder))
+    monkeypatch.setattr(kind, "page", lambda _: page.replace("</body>", "<script>let a</script></body>"))
+    with pytest.raises(AssertionError):
+        opened(folder, scripts, cells=False)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"rows": 9}, {"copies": 9}, {"rows": HTML}, {"copies": [1]}, {"files": {}}]
+)
+def test_a_changed_fact_of_a_shard_is_refused(runs: Path, tmp_path: Path, changed: dict[str, object]) -> None:
+    folder = Path(shutil.copytree(runs / "audit", tmp_path / "audit"))
+    name = SHARD_FILES["audit"][0]
+    sound = json.loads((folder / name).read_text())
+    forge(folder, name, sound)
+    assert run_folder.read(folder).verified  # type: ignore[union-attr]
+    forge(folder, name, sound | changed)
+    with pytest.raises(HeedfulError, match="is damaged"):
+        run_folder.read(folder)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, STATED])
 def test_every_changed_leaf_is_text_or_refused(runs: Path, kind: str, tmp_path: Path) -> None:
     assert attacked(runs, kind, None, tmp_path)
 
@@ -121,8 +176,6 @@ def test_numbers_of_an_audit_that_its_shards_contradict_are_refused(runs: Path, 
 
 
 def test_an_audit_without_shards_says_that_its_numbers_are_stated(runs: Path, tmp_path: Path) -> None:
-    from heedful.audits.result import Audit
-
     Audit.load(runs / "audit").save(tmp_path / "copy")
     copy = Audit.load(tmp_path / "copy")
     assert not copy.verified

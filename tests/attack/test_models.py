@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import torch
 from tests.attack import hostile_models as hostile
+from tests.server.serving import finished, listening
 
 import heedful
 from heedful.cli.main import main
 from heedful.core.errors import HeedfulError
 from heedful.modalities import chat_template
 from heedful.models import hf_load
+from heedful.server import app
 
 CHAT = [{"role": "user", "content": "the cat sat"}]
 SECONDS = 60  # for one of them, on a busy machine; without limits some take hours
@@ -93,6 +97,66 @@ def test_more_layers_than_tensors_are_refused_before_they_are_built(bert: Path, 
             hf_load.check_counts(bert / "config.json", config | changes, weights)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"depths": [2, 100_000]},
+        {"depths": [200] * 200},
+        {"text_config": {"parts": [{"num_layers": 10**6}]}},
+        {"num_experts": 10**6},
+        {"vision_config": {"num_local_experts": 10**9}},
+    ],
+    ids=str,
+)
+def test_counts_in_lists_and_inside_other_configs_are_seen(changes: dict[str, Any], bert: Path) -> None:
+    with pytest.raises(HeedfulError, match="cannot be right"):
+        hf_load.check_counts("a model", changes, [bert / "model.safetensors"])
+
+
+def test_numbers_that_count_no_layers_are_left_alone(bert: Path) -> None:
+    """As they are in configs of the library."""
+    facts = {
+        "vision_feature_layer": -2,
+        "cat_hidden_layers": [-1, 3],
+        "depthwise_separable_out_channel": 1024,
+        "num_experts": 16384,
+        "depths": [3, 4, 6, 3],
+        "vocab_size": 10**6,
+    }
+    hf_load.check_counts("a model", facts, [bert / "model.safetensors"])
+
+
+def cached(hub: Path, bert: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A model as the hub's cache holds it, under the id someone/model."""
+    from huggingface_hub import constants
+
+    place = hub / "models--someone--model"
+    (place / "refs").mkdir(parents=True)
+    (place / "refs" / "main").write_text("a" * 40)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(hub))
+    return Path(shutil.copytree(bert, place / "snapshots" / ("a" * 40)))
+
+
+@pytest.mark.parametrize("change", ["a hundred thousand layers", "a billion labels"])
+def test_counts_of_a_model_in_the_hubs_cache_are_checked_too(
+    change: str, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = cached(tmp_path, bert, monkeypatch)
+    heedful.load("someone/model", local_only=True)
+    hostile.CONFIGS[change](folder)
+    with in_time(change), pytest.raises(HeedfulError, match="someone/model cannot be right"):
+        heedful.load("someone/model", local_only=True)
+
+
+def test_counts_of_a_config_that_another_one_names_are_checked_too(bert: Path, tmp_path: Path) -> None:
+    """The library reads config.4.0.0.json instead, if config.json says so."""
+    folder = Path(shutil.copytree(bert, tmp_path / "model"))
+    sound = json.loads((folder / "config.json").read_text())
+    (folder / "config.4.0.0.json").write_text(json.dumps(sound | {"num_hidden_layers": 100_000}))
+    (folder / "config.json").write_text(json.dumps(sound | {"configuration_files": ["config.4.0.0.json"]}))
+    assert "num_hidden_layers is 100,000" in outcome("another config", folder, "the cat sat")
+
+
 # --- chat templates ------------------------------------------------------------------------------------
 
 
@@ -115,6 +179,55 @@ def test_a_template_that_raises_is_one_line_of_the_command(
     assert main(["explain", "--chat", str(chat), "--model", str(folder), "-q"]) == 2
     err = capsys.readouterr().err
     assert err.startswith("heedful: the chat template of this model failed: TemplateError: not this chat.")
+
+
+TOLD = "the chat template of this model failed: "
+
+
+@pytest.fixture
+def talking(
+    shared: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[httpx.Client, Any]]:
+    """(a page, the tokenizer of its one model)"""
+    family = shared("llama")
+    monkeypatch.setattr(chat_template, "MAX_SECONDS", 3)
+    monkeypatch.setattr(family.tokenizer, "chat_template", family.tokenizer.chat_template)
+    config = app.ServerConfig(runs=tmp_path / "runs")
+    state = app.load_state([family.model], config)
+    with listening(state, config) as address, httpx.Client(base_url=address, timeout=60) as client:
+        yield client, family
+    state.close()
+    state.jobs.join()
+
+
+@pytest.mark.parametrize("name", hostile.RAISING)
+def test_a_template_that_fails_is_one_sentence_of_the_page(
+    name: str, talking: tuple[httpx.Client, Any]
+) -> None:
+    client, family = talking
+    family.tokenizer.chat_template = hostile.RAISING[name]
+    sent = {"model": family.model.name, "turns": CHAT}
+    answer = client.post("/api/look", json=sent | {"methods": ["grad-l2"]})
+    if name not in ("is deep", "grows") or answer.status_code != 200:  # some versions of Jinja can
+        line = answer.json()["error"]
+        assert (answer.status_code, line.startswith(TOLD), "\n" in line) == (400, True, False), line
+    assert client.get("/api/here").status_code == 200
+
+
+def test_a_template_that_raises_is_told_by_every_part_of_the_page(talking: tuple[httpx.Client, Any]) -> None:
+    client, family = talking
+    family.tokenizer.chat_template = hostile.RAISING["raises"]
+    sent = {"model": family.model.name, "turns": CHAT}
+    for place, more in (("/api/try", {"edits": [{"word": 0}]}), ("/api/why", {"tokens": [5], "at": 0})):
+        answer = client.post(place, json=sent | more)
+        assert (answer.status_code, answer.json()["error"].startswith(TOLD)) == (400, True), answer.text
+    for name in ("explain", "attention", "generate"):
+        answer = client.post(f"/api/jobs/{name}", json=sent)
+        if answer.status_code == 202:
+            ended = finished(client, answer.json())
+            assert (ended["state"], ended["error"].startswith(TOLD)) == ("failed", True), (name, ended)
+        else:
+            assert (answer.status_code, answer.json()["error"].startswith(TOLD)) == (400, True), answer.text
 
 
 def test_a_copy_of_the_process_writes_the_same_text(llama: Path, shared: Callable[[str], Any]) -> None:

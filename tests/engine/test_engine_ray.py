@@ -59,15 +59,25 @@ def test_a_lost_worker_or_node_changes_no_byte(tmp_path: Path, case: str) -> Non
     assert found["files"] >= 3
 
 
+QUIET = {
+    "audit": "audit {texts} --model zoo:one-layer --method occlusion,grad-l2 --metric aopc",
+    "harvest": "features harvest {texts} --model zoo:lm --site blocks.1.resid --context 32",
+}
+
+
 @pytest.mark.slow
 @needs_ray
-def test_quiet_means_silent(tmp_path: Path) -> None:
-    texts = tmp_path / "t.csv"
-    texts.write_text("text\ngood and kind\nbad and dull\nnot bad\nslow but good\n")
-    words = [sys.executable, "-m", "heedful", "audit", str(texts), "--model", "zoo:one-layer", "-q"]
-    words += ["--method", "occlusion,grad-l2", "--metric", "aopc", "--engine", "ray", "--workers", "2"]
+@pytest.mark.parametrize("name", QUIET)
+def test_quiet_means_silent(name: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("text\ngood and kind\nbad and dull\nnot bad\nslow but good\n" * 5)
+    words = [*QUIET[name].format(texts="t.csv").split(), "-q", "--engine", "ray", "--workers", "2"]
     done = subprocess.run(
-        [*words, "--out", str(tmp_path / "run")], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-m", "heedful", *words, "--out", "run"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""

@@ -13,7 +13,8 @@ def agree(folder: Path) -> None:
     """Write sizes and checksums of the files as they are now into the manifest."""
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text())
-    for name, entry in manifest["files"].items():
+    shards = {entry["name"]: entry for entry in manifest.get("shards", ())}
+    for name, entry in (manifest["files"] | shards).items():
         content = (folder / name).read_bytes()
         entry |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     path.write_text(json.dumps(manifest))

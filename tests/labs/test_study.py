@@ -19,6 +19,7 @@ import pytest
 import uvicorn
 from scipy import stats
 from starlette.testclient import TestClient
+from tests.attack.full_disk import full_disk
 
 from heedful.cli.main import main
 from heedful.core.errors import HeedfulError
@@ -213,6 +214,56 @@ def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not a database at all, but long enough to look at")
     with pytest.raises(HeedfulError, match="cannot be used for the answers"):
         AnswerFile(tmp_path / "notes.txt", "a study")
+
+
+def damage(path: Path) -> None:
+    """The head says that it is a database; the rest is not."""
+    content = path.read_bytes()
+    path.write_bytes(content[:100] + b"\xff" * (len(content) - 100))
+
+
+def test_a_damaged_file_is_told_wherever_it_is_used(answers: AnswerFile) -> None:
+    name = answers.begin([StudyQuestion(1, 0, "accuracy", "left")])
+    damage(answers.path)
+    uses = [lambda: answers.begin([]), lambda: answers.next(name), lambda: answers.answer(name, 1, "left")]
+    for use in (*uses, answers.shares, lambda: AnswerFile(answers.path, "a study")):
+        with pytest.raises(HeedfulError, match=r"cannot be used for the answers: .*malformed"):
+            use()
+
+
+def test_a_full_disk_is_told_to_a_visitor(client: TestClient, answers: AnswerFile) -> None:
+    """Not where the file is; what was answered before stays."""
+    begin(client)
+    mark = token(client)
+    client.get("/round")
+    sent = {"token": mark, "number": "1", "picked": "left"}
+    with full_disk():
+        refused = [client.post("/begin", data={"token": mark}), client.post("/answer", data=sent)]
+    for each in refused:
+        assert each.status_code == 507
+        assert "The answers cannot be read or written: " in each.text
+        assert str(answers.path) not in each.text
+    assert client.post("/answer", data=sent).status_code == 303
+    assert sum(share.rounds for share in answers.shares()) == 1
+
+
+def test_a_damaged_file_is_told_to_a_visitor(client: TestClient, answers: AnswerFile) -> None:
+    begin(client)
+    mark = token(client)
+    damage(answers.path)
+    places = ("/round", "/end", "/results")
+    refused = [client.post("/begin", data={"token": mark}), *map(client.get, places)]
+    assert [each.status_code for each in refused] == [507] * 4
+    assert client.get("/").status_code == 200  # needs no answers
+
+
+def test_results_of_a_damaged_file_are_one_line(
+    answers: AnswerFile, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage(answers.path)
+    words = ["lab", "study", "choose-the-classifier", "--results", "--database", str(answers.path)]
+    assert main(words) == 2
+    assert "cannot be used for the answers" in capsys.readouterr().err
 
 
 def test_a_taken_port_is_told() -> None:

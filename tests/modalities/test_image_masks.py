@@ -104,6 +104,7 @@ def test_boxes_are_read_as_people_write_them() -> None:
         [[1, 2], [3, 4]],
         "[[" * 5000,
         "1.5 2 30 40",
+        f"[{'9' * 400},0,5,5]",
     ):
         with pytest.raises(HeedfulError, match="boxes cannot be read"):
             read_boxes(bad)

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from tests.attack.full_disk import full_disk
 
 from heedful.core.errors import HeedfulError
 from heedful.heads.atlas import Atlas
@@ -42,6 +43,17 @@ def test_the_same_figure_is_the_same_file(make_atlas: Make, tmp_path: Path) -> N
     for name in ("a.svg", "b.svg"):
         draw(make_atlas(), tmp_path / name, view="head")
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["a.svg", "a.PNG"])
+def test_a_figure_is_whole_or_not_there(make_atlas: Make, tmp_path: Path, name: str) -> None:
+    """On a full disk, the figure of before stays."""
+    draw(make_atlas(), tmp_path / name)
+    before = (tmp_path / name).read_bytes()
+    with full_disk(), pytest.raises(OSError, match="File too large"):
+        draw(make_atlas(), tmp_path / name, view="head")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_bytes() == before
 
 
 def test_signs_that_mean_something_to_matplotlib_are_text(make_atlas: Make, tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """What every command checks of its options before it starts: numbers, and places that it will write to.
 
 Options say their smallest value. Without a largest one, `--beams 1000000000` asks for all memory there is,
-and NaN passes every comparison. A folder that cannot be written would be told after the work. `check_options`
-adds both checks to all options of all commands, so that a new option has them, too.
+and NaN passes every comparison. `check_options` adds these checks to all options of all commands, so that a
+new option has them, too. A place that cannot be written to would be told after the work: an option for one is
+declared with `written_folder` or `written_file` (heedful.cli.options).
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import typer
 
 from heedful.core.errors import HeedfulError
 from heedful.core.whole_numbers import MAX_COUNT, MAX_SEED
@@ -24,7 +27,6 @@ LIMITS = {  # of whole numbers; all others, also of new options, have MAX_COUNT
     **dict.fromkeys(("width", "shard_rows"), MAX_TABLE),
     **dict.fromkeys(("beams", "workers", "threads"), MAX_AT_ONCE),
 }
-FOLDERS, FILES = ("--out",), ("--html", "--figure", "--database")  # what is written
 
 
 def check_options(command: Any) -> Any:
@@ -46,8 +48,6 @@ def _checked(before: Callable[..., Any] | None) -> Callable[..., Any]:
         for one in value if isinstance(value, list | tuple) else (value,):
             if isinstance(one, int | float) and not isinstance(one, bool):
                 _check_number(name, one, limit_of(parameter.name, whole=isinstance(one, int)))
-            elif isinstance(one, Path) and name in FOLDERS + FILES:
-                _check_place(name, one)
         return before(context, parameter, value) if before else value
 
     return check
@@ -66,11 +66,21 @@ def _check_number(name: str, number: float, most: int) -> None:
         raise HeedfulError(f"{name} cannot be {number}", f"the range is {least:,} to {most:,}")
 
 
-def _check_place(name: str, place: Path) -> None:
-    from heedful.io.files import check_writable
+def folder_place(context: typer.Context, parameter: typer.CallbackParam, value: Any) -> Any:
+    from heedful.io.files import check_folder
 
-    if name in FOLDERS and place.exists() and not place.is_dir():
-        raise HeedfulError(f"cannot write to {name} {place}", "it is a file, not a folder", "Name another")
-    if name in FILES and place.is_dir():
-        raise HeedfulError(f"cannot write {name} {place}", "it is a folder", "Name a file")
-    check_writable(place)
+    return _checked_place(context, parameter, value, check_folder)
+
+
+def file_place(context: typer.Context, parameter: typer.CallbackParam, value: Any) -> Any:
+    from heedful.io.files import check_file
+
+    return _checked_place(context, parameter, value, check_file)
+
+
+def _checked_place(context: Any, parameter: Any, value: Any, check: Callable[[Path], None]) -> Any:
+    """A place that nobody named is not always written to: whoever writes there checks it."""
+    source = context.get_parameter_source(parameter.name)
+    if value is not None and (source is None or source.name != "DEFAULT"):
+        check(Path(value))
+    return value

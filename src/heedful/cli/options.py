@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
+from heedful.cli.checked_options import file_place, folder_place
+
 option, argument = typer.Option, typer.Argument
+
+
+def written_folder(*names: str, help: str) -> Any:
+    """The option for a folder that the command writes to: checked before any work."""
+    return option(*names, metavar="FOLDER", help=help, callback=folder_place)
+
+
+def written_file(*names: str, help: str) -> Any:
+    """The option for a file that the command writes: checked before any work."""
+    return option(*names, metavar="FILE", help=help, callback=file_place)
+
 
 # shared
 MODEL = "zoo:NAME (see heedful zoo list), a model folder, or a Hugging Face id."
@@ -17,7 +30,7 @@ ModelName = Annotated[str, argument(metavar="MODEL", help=MODEL)]
 AsJson = Annotated[bool, option("--json", help="Print the result as one JSON document.")]
 Seed = Annotated[int, option(help="Random seed.")]
 Pickle = Annotated[bool, option("--allow-pickle", help=PICKLE)]
-Html = Annotated[Path | None, option(metavar="FILE", help="Write the report as one HTML file.")]
+Html = Annotated[Path | None, written_file(help="Write the report as one HTML file.")]
 RUN = "A folder that --out wrote, or a folder inside the --runs folder of heedful serve."
 Folder = Annotated[Path, argument(metavar="RUN", help=RUN)]
 
@@ -120,7 +133,7 @@ Long = Annotated[Literal["error", "truncate", "window"], option(help=LONG)]
 KEEP = "What --out saves of a picture: a small copy (png), or only its path and checksum (path)."
 KeepPicture = Annotated[Literal["png", "path"], option("--keep-picture", help=KEEP)]
 SAVE = "Save the result in this folder. heedful report opens the folder."
-Save = Annotated[Path | None, option("--out", metavar="FOLDER", help=SAVE)]
+Save = Annotated[Path | None, written_folder("--out", help=SAVE)]
 MORE = "More with -v; all of it in a report with --html FILE."
 Verbose = Annotated[bool, option("--verbose", "-v", help="Print everything: all tables, cost and notes.")]
 ADVICE = "Run folder of an audit of this model. The method that this audit recommends is shown first."

@@ -135,6 +135,20 @@ def check_writable(path: Path) -> None:
         ) from None
 
 
+def check_folder(path: Path) -> None:
+    """Refuse, before any work, a folder that cannot be written to, and what is no folder."""
+    check_writable(path)
+    if path.exists() and not path.is_dir():
+        raise HeedfulError(f"cannot write to {path}", "it is a file, not a folder", "Name another place")
+
+
+def check_file(path: Path) -> None:
+    """The same for a file."""
+    check_writable(path)
+    if path.is_dir():
+        raise HeedfulError(f"cannot write {path}", "it is a folder", "Name a file in it")
+
+
 @contextmanager
 def writing(path: Path, fix: str = RESUME_HINT) -> Iterator[None]:
     """A disk that is full, or gone, is told in one line."""

@@ -118,7 +118,7 @@ def _several(value: Any, names: Sequence[str]) -> list[Any]:
         if value.strip().startswith("["):
             try:
                 return list(json.loads(value))
-            except ValueError:
+            except (ValueError, RecursionError):
                 raise HeedfulError(f"{value!r:.60} is not a list of labels", fix=_known(names)) from None
         return value.split(",")
     return list(value) if isinstance(value, Iterable) else [value]

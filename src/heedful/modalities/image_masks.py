@@ -47,7 +47,7 @@ def read_boxes(given: Any) -> TruthBoxes | None:
         whole = np.isfinite(table).all() and (table == np.round(table)).all()
         if table.ndim == 2 and table.shape[1] == 4 and len(table) and whole:
             return TruthBoxes(tuple(tuple(int(value) for value in row) for row in table.tolist()))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         pass
     raise HeedfulError("the boxes cannot be read", f"they are {given!r:.60}", BOX)
 

@@ -32,7 +32,9 @@ from heedful.models.vector_modules import is_dual_encoder
 MAX_CONFIG_BYTES = 1 << 26
 MAX_LABELS = 1_000_000
 MIN_LAYERS = 256  # so many are believed; more only with as many tensors
-COUNTS = re.compile(r"layers$|_layer$|blocks$|^depth")
+MAX_LAYERS = 1024  # where the tensors are not here yet
+MAX_EXPERTS = 20_000  # often many of them are one tensor
+COUNTS = re.compile(r"layers$|^n(um)?_layer$|blocks$|^depths?$|stages$|repeats$")
 MAX_NAME = 4096  # characters: no path is longer
 ANY_TEXT = "a text 𪚥"  # with a word that nobody knows
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
@@ -89,6 +91,8 @@ def load_pretrained(
 
         from heedful.models import conse, mean_pool  # noqa: F401  register classes of the zoo
 
+        facts, _ = transformers.PretrainedConfig.get_config_dict(source, **options)
+        check_counts(source, facts, sorted(folder.glob("*.safetensors")))
         config = transformers.AutoConfig.from_pretrained(source, **options)
         config._attn_implementation = None  # may name a program on the hub, which would be loaded and run
         auto = getattr(transformers, auto_class(config, task))
@@ -170,8 +174,39 @@ def check_folder(folder: Path, allow_pickle: bool) -> None:
         )
 
 
-def check_counts(config: Path, facts: dict[str, Any], weights: list[Path]) -> None:
-    """Refuse more layers than there are tensors: building them would take hours, and all would be missing."""
+def check_counts(config: str | Path, facts: dict[str, Any], weights: list[Path]) -> None:
+    """Refuse more layers than there are tensors: building them would take hours, and all would be missing.
+
+    config    a file, a folder or a hub id, for the message
+    weights   its safetensors files; none: they are not downloaded yet
+    """
+    most = max(MIN_LAYERS, _tensors(weights)) if weights else MAX_LAYERS
+    for name, count in _whole_numbers(facts):
+        limit = MAX_LABELS if name == "num_labels" else most if COUNTS.search(name) else None
+        limit = MAX_EXPERTS if name.endswith("experts") else limit
+        if limit is not None and not 0 <= count <= limit:
+            raise HeedfulError(f"{config} cannot be right", f"{name} is {count:,}, not 0 to {limit:,}")
+
+
+def _whole_numbers(facts: dict[str, Any]) -> Iterator[tuple[str, int]]:
+    """(name, number) of all that a config holds, in lists and in configs inside it, too. In lists, numbers
+    below zero count from the end; depths count as their sum, too."""
+    waiting: list[tuple[str, Any]] = [("", facts)]
+    while waiting:
+        name, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += ((str(key), one) for key, one in value.items())
+        elif isinstance(value, list):
+            inside = [abs(one) if isinstance(one, int) else one for one in value]
+            waiting += ((name, one) for one in inside)
+            if name == "depths":
+                yield name, sum(min(one, MAX_LABELS) for one in inside if isinstance(one, int))
+        elif isinstance(value, int):
+            yield name, value
+
+
+def _tensors(weights: list[Path]) -> int:
+    """How many there are in these files."""
     from safetensors import SafetensorError, safe_open
 
     tensors = 0
@@ -181,12 +216,7 @@ def check_counts(config: Path, facts: dict[str, Any], weights: list[Path]) -> No
                 tensors += len(file.keys())
         except (OSError, SafetensorError) as error:
             raise HeedfulError(f"{path} cannot be read", first_line(error), "Save the model again") from None
-    most = max(MIN_LAYERS, tensors)
-    parts = [facts, *(part for part in facts.values() if isinstance(part, dict))]
-    for name, count in ((name, count) for part in parts for name, count in part.items()):
-        limit = MAX_LABELS if name == "num_labels" else most if COUNTS.search(str(name)) else None
-        if limit is not None and isinstance(count, int) and not 0 <= count <= limit:
-            raise HeedfulError(f"{config} cannot be right", f"{name} is {count:,}, not 0 to {limit:,}")
+    return tensors
 
 
 def auto_class(config: Any, task: str | None) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from heedful.heads.atlas import Atlas
 from heedful.heads.head_distance import heads_layout
 from heedful.heads.maps import MapAxis, Maps
 from heedful.heads.word_maps import reachable
+from heedful.io.files import write_file
 from heedful.modalities.image import ImageInput
 from heedful.reports import atlas_image, atlas_patches
 from heedful.reports.visible import visible
@@ -68,7 +70,10 @@ def draw(
             atlas, maps, layer, head
         )
         date: dict[str, Any] = {"metadata": {"Date": None}} if target.suffix.lower() == ".svg" else {}
-        made.savefig(target, dpi=200, bbox_inches="tight", facecolor="white", **date)
+        drawn = BytesIO()
+        kind = target.suffix.lower()[1:]
+        made.savefig(drawn, format=kind, dpi=200, bbox_inches="tight", facecolor="white", **date)
+    write_file(target, drawn.getvalue())
 
 
 def _matplotlib() -> Any:

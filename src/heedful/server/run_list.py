@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from heedful.core.errors import HeedfulError
+from heedful.io.files import check_folder
 from heedful.io.run_folder import MANIFEST
 from heedful.server.run_view import listed, view_run
 from heedful.server.schemas import responses
@@ -47,6 +48,7 @@ class Runs:
         if root is None:
             self._temporary = TemporaryDirectory(prefix="heedful-runs-", ignore_cleanup_errors=True)
             root = Path(self._temporary.name)
+        check_folder(root)
         self.root = root
 
     def close(self) -> None:

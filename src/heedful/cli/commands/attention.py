@@ -51,7 +51,7 @@ Hows = Literal["mean", "max", "rollout", "flow", "gradient"]
 Aggregate = Annotated[Hows, option("--aggregate", help=HOW)]
 Links = Annotated[int, option(metavar="N", min=1, help="Number of links (pairs of words) to show.")]
 FIGURE = "Draw a figure of all heads, or of the chosen head. The name ends in .png or .svg."
-Figure = Annotated[Path | None, option(metavar="FILE", help=FIGURE)]
+Figure = Annotated[Path | None, o.written_file(help=FIGURE)]
 VIEW = (
     "With --figure: draw all heads (grid), one head as a matrix (matrix), one head as lines (head), or a map "
     "of similar heads (layout)."

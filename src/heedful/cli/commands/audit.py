@@ -64,7 +64,7 @@ OUT = (
     "Save the run in this folder. To continue an interrupted run, run the same command again. By default, "
     "the run is not saved."
 )
-Out = Annotated[Path | None, option(metavar="FOLDER", help=OUT)]
+Out = Annotated[Path | None, o.written_folder(help=OUT)]
 Limit = Annotated[int | None, option(min=1, metavar="N", help="Use N texts, drawn at random.")]
 SHARD = "Number of texts that are saved together. An interrupted audit loses at most N texts."
 ShardSize = Annotated[int, option("--shard", min=1, metavar="N", help=SHARD)]

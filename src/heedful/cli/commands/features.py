@@ -42,10 +42,7 @@ File = Annotated[
 ]
 SITE = "Site to read: a place in the model. The command heedful features sites MODEL lists all sites."
 Site = Annotated[str, option(metavar="SITE", help=SITE)]
-Out = Annotated[
-    Path,
-    option(metavar="FOLDER", help="Folder for the activations."),
-]
+Out = Annotated[Path, o.written_folder(help="Folder for the activations.")]
 Rows = Annotated[
     int | None,
     option(min=1, metavar="N", help="Stop after N activations (one per token). Default: read all texts."),

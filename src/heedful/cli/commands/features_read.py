@@ -36,7 +36,7 @@ CHOOSE = (
 Choose = Annotated[str, o.option(metavar="RULE", help=CHOOSE)]
 OWN = "Also show the activations on this text. Repeatable."
 Own = Annotated[list[str] | None, o.option("--text", metavar="TEXT", help=OWN)]
-Page = Annotated[Path, o.option("--html", metavar="FILE", help="Write the report to this HTML file.")]
+Page = Annotated[Path, o.written_file("--html", help="Write the report to this HTML file.")]
 Examples = Annotated[
     int, o.option(min=1, help="Number of examples with the highest activations, per feature.")
 ]
@@ -62,7 +62,7 @@ LlmModel = Annotated[
     str | None, o.option(metavar="NAME", help="With --llm: name of the model on that server.")
 ]
 CACHE = "With --llm: folder for the answers of the language model."
-Cache = Annotated[Path, o.option("--cache", metavar="FOLDER", help=CACHE)]
+Cache = Annotated[Path, o.written_folder("--cache", help=CACHE)]
 HELD = "Number of examples per level of activation that score a description. Default: 5, or 1 with --llm."
 Held = Annotated[int | None, o.option(min=1, help=HELD)]
 Dry = Annotated[bool, o.option("--dry-run", help="With --llm: only show what would be sent.")]

@@ -28,7 +28,7 @@ Kind = Literal["relu", "relu-tied", "topk", "batchtopk", "jumprelu", "matryoshka
 ActivationStore = Annotated[
     Path, o.argument(metavar="ACTS", help="Folder that heedful features harvest wrote.")
 ]
-Out = Annotated[Path, o.option(metavar="FOLDER", help="Folder for the SAE and its checkpoints.")]
+Out = Annotated[Path, o.written_folder(help="Folder for the SAE and its checkpoints.")]
 WIDTH = "Number of features. Default: eight per dimension, but at most one per 16 activations."
 Width = Annotated[int | None, o.option(min=1, help=WIDTH)]
 Kinds = Annotated[Kind, o.option(help="Architecture of the SAE.")]

@@ -29,12 +29,10 @@ NAME = "A name that the command heedful lab list prints."
 Name = Annotated[str, o.argument(metavar="NAME", help=NAME)]
 Fast = Annotated[bool, o.option("--fast", help="Run a smaller version. It takes at most about a minute.")]
 Port = Annotated[int, o.option(min=0, max=65535, help="Port of the web page. 0 means any free port.")]
-Database = Annotated[Path, o.option(metavar="FILE", help="SQLite file for the answers.")]
+Database = Annotated[Path, o.written_file(help="SQLite file for the answers.")]
 RESULTS = "Print the answers that were given so far. Do not start the page."
 Results = Annotated[bool, o.option("--results", help=RESULTS)]
-Out = Annotated[
-    Path | None, o.option(metavar="FOLDER", help="Save the report, its numbers and figures here.")
-]
+Out = Annotated[Path | None, o.written_folder(help="Save the report, its numbers and figures here.")]
 
 
 @app.callback()

@@ -24,7 +24,7 @@ Port = Annotated[int, option(min=0, max=65535, help="Port of the web page. 0 mea
 RUNS = (
     "Save results in this folder. The page also lists the runs in this folder. Default: a temporary folder."
 )
-Runs = Annotated[Path | None, option(metavar="FOLDER", help=RUNS)]
+Runs = Annotated[Path | None, o.written_folder(help=RUNS)]
 TEMPORARY = "results are deleted when the server stops; to keep them: heedful serve --runs FOLDER"
 ROOT = "Folder with models. With --allow-load, users of the page may load these models."
 Root = Annotated[Path | None, option("--models", metavar="DIR", help=ROOT)]

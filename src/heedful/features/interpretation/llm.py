@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from heedful.core.errors import HeedfulError
-from heedful.io.files import write_file
+from heedful.io.files import check_folder, write_file
 from heedful.io.json_codec import json_bytes
 
 URL, KEY = "HEEDFUL_LLM_URL", "HEEDFUL_LLM_KEY"
@@ -91,6 +91,9 @@ class Endpoint:
                 "the address is not one of http" if self.url else f"{URL} is not set",
                 f"Set {URL}=https://host/v1, and {KEY} if it wants a key",
             )
+
+        if self.cache is not None:
+            check_folder(self.cache)  # before an answer is paid for
 
     def ask(self, messages: Messages, most: int) -> str:
         results = {

@@ -14,7 +14,7 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,21 +61,17 @@ class AnswerFile:
 
     def __init__(self, path: str | Path, study: str) -> None:
         self.path, self.study = Path(path), study
-        try:
-            with self._open() as base:
-                base.executescript(SCHEMA)
-        except sqlite3.Error as error:
-            fix = "Give another --database FILE"
-            raise HeedfulError(f"{self.path} cannot be used for the answers", str(error), fix) from None
+        with self._open() as base:
+            base.executescript(SCHEMA)
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        base = sqlite3.connect(self.path, timeout=10)
         try:
-            with base:  # one transaction
+            with closing(sqlite3.connect(self.path, timeout=10)) as base, base:  # one transaction
                 yield base
-        finally:
-            base.close()
+        except sqlite3.Error as error:  # also a full disk
+            fix = "Give another --database FILE"
+            raise HeedfulError(f"{self.path} cannot be used for the answers", str(error), fix) from None
 
     def begin(self, asked: Sequence[StudyQuestion]) -> str:
         """A sitting: its rounds are written down; its random name comes back."""

@@ -85,6 +85,7 @@ def application(rounds: Sequence[Round], answers: AnswerFile) -> App:
     _asks(app, rounds, answers, token)
     _takes_answers(app, answers, token)
     _ends(app, answers)
+    app.add_exception_handler(HeedfulError, _not_kept)
     return guarded(app)
 
 
@@ -146,6 +147,12 @@ def _ends(app: FastAPI, answers: AnswerFile) -> None:
         if requested is not None or not total:
             return RedirectResponse("/round" if total else "/", 303)
         return HTMLResponse(pages.ending(answers.shares(person), answers.shares()))
+
+
+async def _not_kept(_request: Request, error: Exception) -> Response:
+    """A full disk, say; where the file is, is not told."""
+    why = error.why if isinstance(error, HeedfulError) else ""
+    return _refused(507, f"The answers cannot be read or written: {why}.")
 
 
 async def _form(request: Request) -> dict[str, str]:
