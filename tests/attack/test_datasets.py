@@ -166,6 +166,17 @@ def test_the_footer_is_read_as_pyarrow_reads_it(tmp_path: Path) -> None:
     assert [row.text for row in rows(path, Columns("text", "a.b"))] == table["text"].to_pylist()
 
 
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_a_table_without_rows_has_no_pages(tmp_path: Path, dictionary: bool) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": pa.array([], pa.string())}), path, use_dictionary=dictionary)
+    with path.open("rb") as raw:
+        columns = [column for group in row_groups(raw) for column in group.columns]
+        assert [column_size(raw, column).values for column in columns] == [0]
+    with pytest.raises(HeedfulError, match="it has no row"):
+        rows(path)
+
+
 def test_columns_that_end_behind_the_file_are_refused(tmp_path: Path) -> None:
     """A footer without its pages: the whole file is the footer, which points at places that are not there."""
     path = tmp_path / "a.parquet"

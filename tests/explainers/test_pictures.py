@@ -8,12 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from scipy import stats
 from torch import nn
 from transformers import ResNetConfig, ResNetForImageClassification, ViTConfig, ViTForImageClassification
 
-from heedful.core import registry
-from heedful.core.attribution import Attribution
 from heedful.engine.question import run_explainer
 from heedful.models.image_model import ImageModel
 from heedful.models.image_reader import ImageReader
@@ -179,118 +176,18 @@ def test_chefers_rule_and_rollout_by_hand() -> None:
     )
 
 
-class LinearPatches(nn.Module):
-    """f = sum over patches of w_patch · mean colour of the patch: every method has a closed form."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__()
-        torch.manual_seed(seed)
-        self.weights = nn.Parameter(torch.randn(2, 3, 4, 4, dtype=torch.float64))
-
-    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        means = nn.functional.avg_pool2d(pixels, 8)  # (B, 3, 4, 4)
-        return torch.einsum("bchw,kchw->bk", means, self.weights)
-
-
-@pytest.mark.parametrize(
-    ("method", "more"),
-    [
-        ("occlusion", {}),
-        ("lime", {"samples": 4000}),
-        ("kernel-shap", {}),
-        ("integrated-gradients", {"baseline": "mean"}),
-        ("rise", {"samples": 20_000}),
-    ],
-)
-def test_a_linear_network_is_explained_exactly(method: str, more: dict[str, Any]) -> None:
-    m = ImageModel(LinearPatches(4), READER)
-    x = m.encode(picture(18))
-    target = m.target(x)
-    embeds, without = m.lookup(x, target), m.lookup(x, target, range(len(x)), "mean")
-    gradient = m.trace(x, target).grad_embeds
-    true = x.units("grid:4").sums(((embeds - without) * gradient).sum(-1).double().numpy())
-    settings = more | ({"unit": "grid:4"} if "unit" in registry.get(method).takes else {})
-    item = run_explainer(method, m, x, target, **settings)
-    scores = item.unit_scores("grid:4")
-    if item.stderr is None:
-        np.testing.assert_allclose(scores, true, rtol=1e-5, atol=1e-6)
-    else:  # sampled: within its own error bars
-        errors = np.maximum(item.unit_scores("grid:4") * 0 + _errors(item), 1e-9)
-        assert np.abs((scores - true) / errors).max() < 5
-
-
-def _errors(item: Attribution) -> Any:
-    return np.array([unit.stderr for unit in item.units("grid:4")])
-
-
-class Corner(nn.Module):
-    """The class is decided by the brightness of the lower right patch, and by nothing else."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(3, 1, 8, stride=8, bias=False)
-        nn.init.constant_(self.conv.weight, 1 / 192)
-        self.relu = nn.ReLU()
-        self.read = nn.Linear(16, 2, bias=False)
-        with torch.no_grad():
-            self.read.weight.zero_()
-            self.read.weight[1, 15], self.read.weight[0, 15] = 4.0, -4.0
-
-    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        return self.read(self.relu(self.conv(pixels) + 5.0).flatten(1))
-
-
-SOUND = (
-    "grad-l2",
-    "grad-x-input",
-    "integrated-gradients",
-    "smoothgrad",
-    "occlusion",
-    "lime",
-    "kernel-shap",
-    "rise",
-)
-
-
-@pytest.mark.parametrize("method", [*SOUND, "guided-backprop"])
-@pytest.mark.parametrize("seed", [21, 22])
-def test_a_planted_corner_is_found(method: str, seed: int) -> None:
-    m = ImageModel(Corner().eval(), READER)
-    pixels = picture(seed)
-    pixels[24:, 24:] = 250
-    x = m.encode(pixels)
-    takes = registry.get(method).takes
-    settings = {"unit": "grid:4"} if "unit" in takes else {}
-    item = run_explainer(method, m, x, m.target(x, 1), **settings)
-    assert int(np.abs(item.unit_scores("grid:4")).argmax()) == 15
-
-
-def test_random_does_not_find_it() -> None:
-    m = ImageModel(Corner().eval(), READER)
-    x = m.encode(picture(23))
-    target = m.target(x, 1)
-    # the corner is one of 16 cells: more hits than this come in one of 1,000 tests
-    limit = stats.binom.isf(1e-3, 40, 1 / 16)
-    for name in ("random", "smooth-random"):
-        tops = [
-            int(np.abs(run_explainer(name, m, x, target, seed=seed).unit_scores("grid:4")).argmax())
-            for seed in range(40)
-        ]
-        assert tops.count(15) <= limit
-
-
 def test_controls_do_not_depend_on_the_model() -> None:
-    x = ImageModel(Corner().eval(), READER).encode(picture(24))
+    x = ImageModel(resnet(), READER).encode(picture(24))
     for name in ("edges", "smooth-random"):
         items = [
             run_explainer(name, m, x, m.target(x))
-            for m in (ImageModel(Corner(), READER), ImageModel(resnet(), READER))
+            for m in (ImageModel(vit(), READER), ImageModel(resnet(), READER))
         ]
         np.testing.assert_array_equal(items[0].scores, items[1].scores)
 
 
 def test_scores_are_pooled_from_one_unit_to_another() -> None:
-    m = ImageModel(Corner().eval(), READER)
+    m = ImageModel(resnet(), READER)
     x = m.encode(picture(25))
     item = run_explainer("occlusion", m, x, m.target(x, 1), unit="grid:4")
     assert item.over == "grid:4"

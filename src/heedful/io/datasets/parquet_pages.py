@@ -120,11 +120,11 @@ def _row_group(group: Any) -> RowGroup:
 
 def _column(meta: dict[int, Any]) -> ColumnPages:
     names = tuple(map(_text, _list(meta.get(PATH, []))))
-    starts = [_count(meta.get(DATA_PAGE))]
-    if meta.get(DICTIONARY_PAGE):  # some writers say 0 for none
-        starts.append(_count(meta[DICTIONARY_PAGE]))
-    start = min(starts)
-    return ColumnPages(names, meta.get(KIND) == BYTE_ARRAY, start, start + _count(meta.get(COMPRESSED)))
+    offsets = [_count(meta.get(DATA_PAGE)), _count(meta.get(DICTIONARY_PAGE, 0))]
+    starts = [offset for offset in offsets if offset]  # 0: there is none; without rows, there is no data page
+    size = _count(meta.get(COMPRESSED)) if starts else 0
+    start = min(starts, default=0)
+    return ColumnPages(names, meta.get(KIND) == BYTE_ARRAY, start, start + size)
 
 
 def _text(value: Any) -> str:
