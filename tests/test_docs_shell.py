@@ -12,6 +12,7 @@ import pytest
 from tests.cli.test_help import NOT_RUN, prepare, quicker, stage
 
 from heedful.cli.main import main
+from heedful.core import registry
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -132,3 +133,24 @@ def test_every_other_shell_line_has_a_reason_not_to_be_run_here() -> None:
                     told += [] if known else [f"{page.name}: {line}"]
     assert told == []
     assert used == set(OTHER), "a reason without a line"
+
+
+def examples_of_methods() -> list[Any]:
+    """The command on the page of each method."""
+    pages = sorted((ROOT / "docs" / "methods").glob("*.md"))
+    found = [(page.stem, re.search(r"On the command line: `(.*)`\.", page.read_text())) for page in pages]
+    return [pytest.param(match[1], id=name) for name, match in found if match is not None]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", examples_of_methods())
+def test_the_example_of_a_method_runs(line: str, stage: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if "mobilenet" in line:
+        pytest.skip("needs real weights: tests/real pulls them")
+    words = shlex.split(line)[1:]
+    files(stage, words)
+    assert main(words) == 0, capsys.readouterr().err
+
+
+def test_every_method_has_an_example() -> None:
+    assert len(examples_of_methods()) == len(registry.explainers())

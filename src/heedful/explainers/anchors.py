@@ -130,7 +130,7 @@ def anchors(
     beam: int = 4,
     samples: int = 4000,
 ) -> Attribution:
-    """The shortest set of words that keeps the prediction: score 1 for words in the set, 0 for the others.
+    """The shortest set of units (words, patches) that keeps the prediction: score 1 in the set, else 0.
 
     Limitations: The result is valid only for texts in which words are removed or replaced in the same way.
     Other texts were not tried. If the anchor is the whole text, it only says that the prediction is fragile.

@@ -93,7 +93,7 @@ def relevances(trace: Trace, last: int = 0) -> tuple[Tensor, Tensor]:
 def chefer(q: Question, *, layers: int | None = None) -> Attribution:
     """Positive part of attention times the target's gradient, accumulated through all layers.
 
-    Limitations: Negative contributions are dropped, so a word against the target looks unimportant.
+    Limitations: Negative contributions are dropped, so what speaks against the target looks unimportant.
     Saturated attention has no gradient and gets no relevance.
     """
     trace = q.trace()

@@ -73,7 +73,7 @@ def _only_rounding(grads: Tensor | None, means: Floats) -> bool:
     properties=("gradient-l1", "unused", "symmetric"),
 )
 def grad_l1(q: Question) -> Attribution:
-    """L1 norm of the gradient: how strongly the output reacts to this token, without a direction.
+    """L1 norm of the gradient: how strongly the output reacts to each part of the input, without a direction.
 
     Limitations: It says how strongly the output reacts, but not in which direction. Rare tokens with unusual
     embeddings score high. In a saturated model, the gradient is near zero even for the most important words.
@@ -89,7 +89,7 @@ def grad_l1(q: Question) -> Attribution:
     properties=("gradient-l2", "unused", "symmetric"),
 )
 def grad_l2(q: Question) -> Attribution:
-    """L2 norm of the gradient: how strongly the output reacts to this token, without a direction.
+    """L2 norm of the gradient: how strongly the output reacts to each part of the input, without a direction.
 
     Limitations: It says how strongly the output reacts, but not in which direction. Rare tokens with unusual
     embeddings score high. In a saturated model, the gradient is near zero even for the most important words.
@@ -104,7 +104,7 @@ def grad_l2(q: Question) -> Attribution:
     properties=("linear", "gradient-x-input", "unused", "symmetric"),
 )
 def grad_x_input(q: Question) -> Attribution:
-    """Gradient times embedding: the first-order effect of scaling this token's embedding to zero.
+    """Gradient times input (for text, embedding): the first-order effect of scaling this part of it to zero.
 
     Limitations: It is a linear approximation at one point. It is wrong for words that act only together
     and for saturated outputs. A zero embedding is not a neutral word.

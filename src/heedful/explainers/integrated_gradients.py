@@ -47,7 +47,7 @@ Panel = tuple[float, float]
 def integrated_gradients(
     q: Question, *, baseline: str | None = None, tolerance: float = 1e-3, most: int = 512
 ) -> Attribution:
-    """Gradients integrated from a baseline to the text: the scores sum to the change of the output.
+    """Gradients integrated from a baseline to the input: the scores sum to the change of the output.
 
     Limitations: The scores depend on the baseline, and the path goes through embeddings that are not
     words. Where the output changes steeply along the path, scores are large and of both signs, although

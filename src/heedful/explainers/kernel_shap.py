@@ -46,11 +46,10 @@ ROWS = 256
 def kernel_shap(
     q: Question, *, exact: int = 10, samples: int | None = None, precision: float = 0.1
 ) -> Attribution:
-    """Shapley values: each word's share of the difference between the text and the empty text.
+    """Shapley values: each unit's share of the difference between the input and the empty input.
 
-    Limitations: Texts with removed words are unlike the training texts, and the values are means over many
-    such texts. Redundant words share the credit: if either of two words is enough, each looks half as
-    important.
+    Limitations: Inputs with removed units are unlike the training data, and the values are means over many
+    such inputs. Redundant units share the credit: if either of two is enough, each looks half as important.
     """
     d = len(q.units)
     rows = max(ROWS, 9 * d // 4) if samples is None else samples

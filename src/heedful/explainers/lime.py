@@ -59,7 +59,7 @@ def lime(
     features: int = 10,
     bag: bool = False,
 ) -> Attribution:
-    """The coefficient of each word in a linear approximation of the model near this text.
+    """The coefficient of each unit in a linear approximation of the model near this input.
 
     Limitations: It explains a linear model that is fitted to the real model; the fit says how near the two
     models are. Bandwidth and feature selection change the scores. The seed changes them within the standard

@@ -25,9 +25,9 @@ from heedful.engine.question import Question
     rows=lambda x, target, p: len(x.units(p["unit"])) + len(target.given) + 1,
 )
 def occlusion(q: Question) -> Attribution:
-    """The drop of the output when this word alone is removed.
+    """The drop of the output when this unit (a word, a patch) alone is removed.
 
-    Limitations: It removes one word at a time. If two words say the same thing, removing one of them changes
+    Limitations: It removes one unit at a time. If two say the same thing, removing one of them changes
     nothing, and both score zero. The scores depend on the removal operator.
     """
     keep = np.ones((len(q.units) + 1, len(q.units)), dtype=bool)

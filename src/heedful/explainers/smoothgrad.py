@@ -38,7 +38,7 @@ VARIANTS = ("mean", "squared", "variance")
     rows=lambda x, target, p: p["samples"] // 2 * 2,
 )
 def smoothgrad(q: Question, *, samples: int = 16, noise: float = 0.1, variant: str = "mean") -> Attribution:
-    """Gradient times embedding, with the gradient averaged over noisy copies of the input. Variants: the mean
+    """Gradient times input, with the gradient averaged over noisy copies of the input. Variants: the mean
     squared gradient, or its variance (VarGrad).
 
     Limitations: The mean over noise makes the gradient smoother and less precise. The amount of noise

@@ -53,7 +53,7 @@ from heedful.stats.rounding import rounding_step
 def completeness(subject: MetricInput, rng: np.random.Generator) -> float:
     """Distance between the sum of the scores and the change of the output, relative to that change.
 
-    Limitations: The sum can be right although the scores are on the wrong words.
+    Limitations: The sum can be right although the scores are on the wrong units.
     """
     item = subject.item
     base = item.base

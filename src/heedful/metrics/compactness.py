@@ -26,8 +26,8 @@ from heedful.metrics.metric_input import MetricInput
 def compactness(subject: MetricInput, rng: np.random.Generator) -> float:
     """How strongly the scores are concentrated on a few units.
 
-    Limitations: Few words are not necessarily the right words: a method that always names one word has the
-    best value.
+    Limitations: Few units are not necessarily the right ones: a method that always names one has the best
+    value.
     """
     return gini(subject.scores)
 

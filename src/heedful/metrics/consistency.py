@@ -89,7 +89,7 @@ def spread_over_seeds(scores: Floats) -> float:
 def vsi(subject: MetricInput, rng: np.random.Generator) -> float:
     """Variables stability index: how often different seeds choose the same units; 100 without randomness.
 
-    Limitations: A method that always chooses the same wrong words has the best value.
+    Limitations: A method that always chooses the same wrong units has the best value.
     """
     p = chosen_count(subject)
     if not p:

@@ -101,8 +101,8 @@ def curve_counts(d: int) -> list[int]:
 def comprehensiveness(scores: Floats, rng: np.random.Generator) -> Probe:
     """How far the output falls when the top units are removed.
 
-    Limitations: Texts with deleted words are unlike the training texts: the output may fall only because
-    they are unusual. The largest groups of removed words have the largest influence.
+    Limitations: Inputs with removed units are unlike the training data: the output may fall only because they
+    are unusual. The largest groups of removed units have the largest influence.
     """
     keep = ~tops(ranked(scores, rng), bin_counts(len(scores)))
     return Probe(keep, lambda values, ends: float(ends.full - values.mean()))
@@ -119,8 +119,8 @@ def comprehensiveness(scores: Floats, rng: np.random.Generator) -> Probe:
 def sufficiency(scores: Floats, rng: np.random.Generator) -> Probe:
     """How far the output falls when only the top units are kept.
 
-    Limitations: A few words alone are not a text: the output may be only the model's prior (its output
-    without information). With a strong prior every method looks good.
+    Limitations: A few units alone are neither a text nor a picture: the output may be only the model's prior
+    (its output without information). With a strong prior every method looks good.
     """
     keep = tops(ranked(scores, rng), bin_counts(len(scores)))
     return Probe(keep, lambda values, ends: float(ends.full - values.mean()))
@@ -130,8 +130,8 @@ def sufficiency(scores: Floats, rng: np.random.Generator) -> Probe:
 def aopc(scores: Floats, rng: np.random.Generator) -> Probe:
     """Mean fall of the output while units are removed, top unit first.
 
-    Limitations: Texts with deleted words are unlike the training texts: the output may fall only because
-    they are unusual. The metric rewards methods that find what breaks the model.
+    Limitations: Inputs with removed units are unlike the training data: the output may fall only because they
+    are unusual. The metric rewards methods that find what breaks the model.
     """
     keep = ~tops(ranked(scores, rng), curve_counts(len(scores)))
     return Probe(keep, lambda values, ends: float(ends.full - values.mean()))
@@ -149,8 +149,8 @@ def insertion(scores: Floats, rng: np.random.Generator) -> Probe:
     """How far the output stays below that of the full input, on average, while units are added, top unit
     first.
 
-    Limitations: A few words alone are not a text: the output may be only the model's prior (its output
-    without information).
+    Limitations: A few units alone are neither a text nor a picture: the output may be only the model's prior
+    (its output without information).
     """
     keep = tops(ranked(scores, rng), curve_counts(len(scores)))
     return Probe(keep, lambda values, ends: float(ends.full - values.mean()))
@@ -171,8 +171,8 @@ def _one_out(d: int) -> Masks:
 def monotonicity(scores: Floats, rng: np.random.Generator) -> Probe:
     """Rank correlation between the size of a score and the effect of removing its unit.
 
-    Limitations: In long texts, the effects of single words are close to rounding errors. Redundant words have
-    no effect at all.
+    Limitations: With many units, the effects of single ones are close to rounding errors. Redundant units
+    have no effect at all.
     """
     size = merged_scores(np.abs(scores))
 
@@ -196,8 +196,8 @@ def monotonicity(scores: Floats, rng: np.random.Generator) -> Probe:
 def non_sensitivity(scores: Floats, rng: np.random.Generator) -> Probe:
     """Share of units that have score zero but an effect, or another score but no effect.
 
-    Limitations: A threshold decides what counts as zero. Methods that give every word a small score get
-    bad values.
+    Limitations: A threshold decides what counts as zero. Methods that give every unit a small score get bad
+    values.
     """
     silent = np.abs(scores) <= NEGLIGIBLE_SHARE * np.abs(scores).max(initial=0.0)
 
@@ -213,8 +213,8 @@ def non_sensitivity(scores: Floats, rng: np.random.Generator) -> Probe:
 def effective_complexity(scores: Floats, rng: np.random.Generator) -> Probe:
     """Share of units that must be kept to keep the output.
 
-    Limitations: The threshold decides the value. If a model ignores most words, the value is small for
-    every method.
+    Limitations: The threshold decides the value. If a model ignores most units, the value is small for every
+    method.
     """
     counts = curve_counts(len(scores))
     fixed = tops(ranked(np.abs(scores), rng), counts)  # (K, d)

@@ -62,8 +62,8 @@ MAX_CLASSES = 20  # up to which right answers are counted: every class is a pass
 def road_morf(subject: MetricInput, rng: np.random.Generator) -> float:
     """How far the output falls when the top units are filled in from their neighbours.
 
-    Limitations: Smooth maps do better than rough maps without knowing more. Words filled in from their
-    neighbours are no words.
+    Limitations: Smooth maps do better than rough maps without knowing more. What is filled in from neighbours
+    is no word, and for pictures it is a guess.
     """
     return _fall(subject, "morf", rng)
 
@@ -72,8 +72,8 @@ def road_morf(subject: MetricInput, rng: np.random.Generator) -> float:
 def road_lerf(subject: MetricInput, rng: np.random.Generator) -> float:
     """How far the output falls when the units with the lowest scores are filled in from their neighbours.
 
-    Limitations: Smooth maps do better than rough maps without knowing more. Words filled in from their
-    neighbours are no words.
+    Limitations: Smooth maps do better than rough maps without knowing more. What is filled in from neighbours
+    is no word, and for pictures it is a guess.
     """
     return _fall(subject, "lerf", rng)
 

@@ -49,9 +49,10 @@ Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]
     expensive=True,
 )
 def local_lipschitz(subject: MetricInput, rng: np.random.Generator) -> float:
-    """The largest change of the scores relative to the change of the embeddings, under Gaussian noise.
+    """The largest change of the scores relative to the change of the input, under Gaussian noise.
 
-    Limitations: Embeddings with noise are not words. Constant scores have the best value.
+    Limitations: For text, embeddings are changed, and embeddings with noise are not words. Constant scores
+    have the best value.
     """
     arrays = neighbours(subject, rng, lambda draw, shape: draw.standard_normal(shape))
     if arrays is None:
@@ -62,9 +63,10 @@ def local_lipschitz(subject: MetricInput, rng: np.random.Generator) -> float:
 
 @metric("max-sensitivity", kind="re-explain", better="low", best=0.0, cite="Yeh et al. 2019", expensive=True)
 def max_sensitivity(subject: MetricInput, rng: np.random.Generator) -> float:
-    """The largest relative change of the scores when the embeddings change a little (within a small box).
+    """The largest relative change of the scores when the input changes a little (within a small box).
 
-    Limitations: Moved embeddings are not words. Constant scores have the best value.
+    Limitations: For text, embeddings are changed, and moved embeddings are not words. Constant scores have
+    the best value.
     """
     arrays = neighbours(subject, rng, lambda draw, shape: draw.uniform(-1, 1, shape))
     return float("nan") if arrays is None else largest_change(subject.scores, arrays[0])
