@@ -297,6 +297,15 @@ def test_many_damaged_footers_do_not_end_the_process(tmp_path: Path) -> None:
     assert damaged_footers(tmp_path, 20_000, 12).count("told") > 5000
 
 
+def test_a_table_without_rows_has_no_pages(tmp_path: Path) -> None:
+    """pyarrow then says that the pages begin at 0, where there are none."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"row": pa.array([], pa.int64()), "text": pa.array([], pa.string())}), path)
+    with path.open("rb") as raw:
+        columns = [column for group in row_groups(raw) for column in group.columns]
+        assert sum(column_size(raw, column).total for column in columns) == 0
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_any_bytes_are_a_footer_or_refused(tmp_path: Path, seed: int) -> None:
     """Random bytes in the place of a footer end in one kind of error."""

@@ -26,7 +26,7 @@ UNPACKED, PACKED, HEADS = 2, 3, (5, 7, 8)  # of a PageHeader; heads of its kinds
 SCHEMA, ROW_GROUPS, COLUMNS, ROWS = 2, 4, 1, 3  # of FileMetaData and its RowGroups
 NAME, CHILDREN = 4, 5  # of an element of the schema
 META = 3  # of a ColumnChunk: its ColumnMetaData, whose fields are
-KIND, PATH, COMPRESSED, DATA_PAGE, DICTIONARY_PAGE = 1, 3, 7, 9, 11
+KIND, PATH, VALUES, COMPRESSED, DATA_PAGE, DICTIONARY_PAGE = 1, 3, 5, 7, 9, 11
 BYTE_ARRAY = 6  # the kind of texts
 
 
@@ -120,6 +120,8 @@ def _row_group(group: Any) -> RowGroup:
 
 def _column(meta: dict[int, Any]) -> ColumnPages:
     names = tuple(map(_text, _list(meta.get(PATH, []))))
+    if not _count(meta.get(VALUES)):  # nobody reads its pages, and where they begin may be missing
+        return ColumnPages(names, meta.get(KIND) == BYTE_ARRAY, 0, 0)
     starts = [_count(meta.get(DATA_PAGE))]
     if meta.get(DICTIONARY_PAGE):  # some writers say 0 for none
         starts.append(_count(meta[DICTIONARY_PAGE]))
