@@ -112,7 +112,7 @@ def test_integrated_gradients_equal_captum(baseline: str) -> None:
         item.scores, by_pixel(expected), atol=5e-3 * size
     )  # steps of both, kinks of ReLUs
     assert item.base is not None
-    # kinks of ReLUs leave 1e-5 at 2,000 nodes, whatever the change is: 0.2 from three baselines, 0.02 from noise
+    # kinks of ReLUs leave 1e-5 at 2,000 nodes, whatever the change is: 0.2 from the others, 0.02 from noise
     assert item.total == pytest.approx(item.output - item.base, rel=0, abs=2e-5)
 
 
