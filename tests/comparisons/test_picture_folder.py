@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import struct
 import zlib
@@ -80,6 +81,25 @@ def test_a_path_is_read_again_while_the_file_is_the_same(tmp_path: Path) -> None
     assert changed.page()
     place.unlink()
     assert heedful.Comparison.load(tmp_path / "run").x.notes[-1] == f"{NOT_SHOWN}there is no file {place}"
+
+
+def read_length(texts: list[str]) -> Any:
+    return [[1.0, float(len(text))] for text in texts]
+
+
+def test_a_path_is_kept_of_a_pair_and_of_one_method(tmp_path: Path) -> None:
+    place = tmp_path / "a.png"
+    Image.fromarray(noise(32, 32)).save(place)
+    model = heedful.load((brightness, read_length), modality="image+text")
+    pair = heedful.explain(model, {"picture": place, "text": "a star"}, ["occlusion"], unit="grid:2")
+    for number, result in enumerate((pair, pair["occlusion"], explained(place)["occlusion"])):
+        run = result.save(tmp_path / str(number), keep="path")
+        text = (run / "result.json").read_text()
+        assert '"png"' not in text
+        assert json.dumps(str(place)) in text
+        assert hashlib.sha256(place.read_bytes()).hexdigest() in text
+        assert type(result).load(run).x == result.x
+        assert '"png"' in (result.save(run) / "result.json").read_text()
 
 
 def test_what_cannot_be_kept_is_refused(tmp_path: Path) -> None:

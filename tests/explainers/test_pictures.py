@@ -96,7 +96,7 @@ def test_gradients_equal_captum(seed: int) -> None:
     np.testing.assert_allclose(run_explainer("guided-backprop", m, x, target).scores, by_hand, **close)
 
 
-@pytest.mark.parametrize("baseline", ["black", "mean", "blur"])
+@pytest.mark.parametrize("baseline", ["black", "mean", "blur", "noise"])
 def test_integrated_gradients_equal_captum(baseline: str) -> None:
     m, x, target, read = asked(resnet(), 13)
     start = m.lookup(x, target, range(len(x)), baseline).reshape(1, 32, 32, 3).permute(0, 3, 1, 2)
@@ -109,7 +109,8 @@ def test_integrated_gradients_equal_captum(baseline: str) -> None:
         item.scores, by_pixel(expected), atol=5e-3 * size
     )  # steps of both, kinks of ReLUs
     assert item.base is not None
-    assert item.total == pytest.approx(item.output - item.base, rel=1e-4)
+    # kinks of ReLUs leave 1e-5 at 2,000 nodes, whatever the change is: 0.2 from the others, 0.02 from noise
+    assert item.total == pytest.approx(item.output - item.base, rel=0, abs=2e-5)
 
 
 @pytest.mark.parametrize("seed", [14, 15])

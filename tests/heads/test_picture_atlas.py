@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from transformers import ViTConfig, ViTForImageClassification
 
 import heedful
@@ -153,3 +154,14 @@ def test_the_page_has_the_picture_once_and_each_head(model: ImageModel) -> None:
     evil = "</script><b>evil</b>"
     atlas = dataclasses.replace(heedful.attention(model, picture()), model={"name": evil}, notes=(evil,))
     assert "<b>evil" not in atlas.page()
+
+
+def test_only_the_path_of_the_picture_is_stored_if_asked(model: ImageModel, tmp_path: Path) -> None:
+    place = tmp_path / "a.png"
+    Image.fromarray(picture()).save(place)
+    atlas = heedful.attention(model, place)
+    run = atlas.save(tmp_path / "run", keep="path")
+    stored = json.loads((run / "result.json").read_text())["x"]
+    assert stored["path"] == str(place)
+    assert "png" not in stored
+    assert heedful.Atlas.load(run).x == atlas.x

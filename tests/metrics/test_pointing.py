@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ def test_chance_is_what_random_scores_get() -> None:
     mask = np.zeros(400, dtype=bool)
     mask[rng.permutation(400)[:40]] = True
     maps = rng.standard_normal((4000, 400))
-    subject: Any = type("S", (), {"mask": mask})()
+    subject: Any = SimpleNamespace(mask=mask, item=SimpleNamespace(x=SimpleNamespace(mask_length=400)))
     for value, expected, slack in (
         (p.hit, p.area(subject), 0.0),
         (p.mass, p.area(subject), 0.0),

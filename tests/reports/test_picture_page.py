@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import csv
 import io
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 from xml.etree.ElementTree import Element
 
 import html5lib
@@ -16,6 +18,7 @@ from PIL import Image
 from tests.reports import every_picture
 from tests.reports.every_picture import SKILLS, explanation, shown
 
+import heedful
 from heedful.comparisons.result import Comparison
 from heedful.comparisons.single_text import lower_than_controls
 from heedful.core.document import Part, PictureMap
@@ -229,6 +232,44 @@ def test_a_table_has_the_boxes() -> None:
     np.testing.assert_array_equal(table["score"], found["lime"].unit_scores("patch"))
     assert len(found.to_frame()) == 5 * 24
     assert found["lime"].to_csv().splitlines()[0] == "method,unit,left,top,right,bottom,score,stderr"
+
+
+PLACE = ["left", "top", "right", "bottom", "start", "end"]
+
+
+def pair() -> heedful.Comparison:
+    def see(pictures: list[np.ndarray]) -> list[list[float]]:
+        return [[1.0, float(each[:16].mean())] for each in pictures]
+
+    def read(texts: list[str]) -> list[list[float]]:
+        return [[1.0, float(text.count("r"))] for text in texts]
+
+    model = heedful.load((see, read), modality="image+text")
+    picture = np.random.default_rng(0).integers(0, 256, (32, 48, 3)).astype(np.uint8)
+    raw = {"picture": picture, "text": "a red ring"}
+    return heedful.explain(model, raw, ["occlusion", "lime"], unit="grid:2", evidence=False)
+
+
+def test_a_table_of_a_pair_has_boxes_and_characters(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas", reason="tables need pandas")
+    import pyarrow.parquet as pq
+
+    found = pair()
+    item = found["occlusion"]
+    boxes = [*item.x.units("grid:2").regions[:4]]
+    rows: list[list[int | None]] = [[*box, None, None] for box in boxes]
+    rows += [[None] * 4 + list(span) for span in ((0, 1), (2, 5), (6, 10))]
+    lines = list(csv.DictReader(io.StringIO(item.to_csv())))
+    assert [[int(line[name]) if line[name] else None for name in PLACE] for line in lines] == rows
+    assert [float(line["score"]) for line in lines] == item.unit_scores().tolist()
+    frame = item.to_frame()
+    places = [[None if pandas.isna(n) else int(n) for n in row] for row in frame[PLACE].values.tolist()]
+    assert places == rows
+    assert frame["score"].tolist() == item.unit_scores().tolist()
+    assert found.to_frame()["start"].dropna().tolist() == len(found) * [0, 2, 6]
+    stored = pq.read_table(found.save(tmp_path / "run") / "scores.parquet").to_pylist()
+    assert [[row[name] for name in PLACE] for row in stored[:7]] == rows
+    assert [row["score"] for row in stored[:7]] == item.unit_scores().tolist()
 
 
 def test_a_figure_has_the_colours_of_the_scores() -> None:

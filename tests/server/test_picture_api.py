@@ -411,6 +411,22 @@ def test_the_effect_is_that_of_the_library(served: httpx.Client, ask: dict[str, 
     assert not np.array_equal(shown[gone], x.pixels[gone])
 
 
+def test_patches_hidden_from_attention_keep_their_colours(
+    served: httpx.Client, ask: dict[str, Any], state: app.ServerState
+) -> None:
+    """The effect is measured; there is no other picture to show, and no prediction of it."""
+    question = ask | {"model": "ViTForImageClassification", "unit": "patch", "methods": ["grad-l2"]}
+    answer = served.post("/api/brush", json=question | {"cells": [0, 5], "operator": "pad"})
+    assert answer.status_code == 200, answer.text
+    found, model = answer.json(), tiny_vit()
+    x = model.encode(file_of(scene()))
+    keep = np.ones((2, 16), dtype=bool)
+    keep[1, [0, 5]] = False
+    own = model.values(x, model.target(x), keep, "pad", "patch")
+    assert [found["before"], found["after"]] == pytest.approx(own.tolist(), abs=1e-6)
+    assert (found["picture"], found["prediction"]) == ("", [])
+
+
 def test_the_control_is_the_same_shape_elsewhere(served: httpx.Client, ask: dict[str, Any]) -> None:
     region = np.zeros(20, dtype=bool)
     region[[0, 1, 5]] = True

@@ -59,11 +59,11 @@ def to_dict(result: Attribution | Comparison) -> dict[str, Any]:
     return comparison_to_dict(result) if isinstance(result, Comparison) else attribution_to_dict(result)
 
 
-def attribution_to_dict(item: Attribution) -> dict[str, Any]:
-    """One method's answer with its text and target."""
+def attribution_to_dict(item: Attribution, keep: str = "png") -> dict[str, Any]:
+    """One method's answer with its text and target; `keep`: what is stored of a picture."""
     return {
         "heedful": __version__,
-        "x": input_to_dict(item.x),
+        "x": input_to_dict(item.x, keep),
         "target": _target(item.target),
         "written_x": _written_x([item]),
         **_scores_to_dict(item),

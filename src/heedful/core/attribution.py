@@ -7,6 +7,8 @@ import io
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -14,7 +16,7 @@ import numpy as np
 from heedful.core.arrays import Floats
 from heedful.core.cost import Cost
 from heedful.core.exports import frame_of, plot_of
-from heedful.core.input import NEVER, Input, Region, Units
+from heedful.core.input import NEVER, Input, Region, Units, place_columns, place_of
 from heedful.core.result import CodedResult, NotebookRepr
 from heedful.core.result_kinds import result_kind
 from heedful.core.target import Target
@@ -248,22 +250,32 @@ class Attribution(CodedResult):
         total, outside = float(np.abs(self.scores).sum()), self.x.units(self.over).owner == NEVER
         return float(np.abs(self.scores)[outside].sum()) / total if total else 0.0
 
+    def save(self, folder: str | Path, keep: str = "png") -> Path:
+        """Write a run folder, which `load` and `heedful report` open.
+
+        `keep` says what is stored of a picture: a small copy ("png"), or only the path of its file and the
+        checksum ("path").
+        """
+        data = import_module(self.codec).attribution_to_dict(self, keep)
+        return Path(import_module("heedful.io.run_folder").write(folder, self, stored=data))
+
     def to_csv(self) -> str:
-        """One line per word: method, word, start, end, score, stderr. For a picture, the box of each unit."""
+        """One line per word: method, word, start, end, score, stderr. For a picture, the box of each unit;
+        for a picture with a text, both, and what a unit does not have is empty."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        boxes = len(next(iter(self.x.units(self.own_unit).regions), (0, 0))) == 4
-        place = ("unit", "left", "top", "right", "bottom") if boxes else ("word", "start", "end")
-        writer.writerow(["method", *place, "score", "stderr"])
+        columns = place_columns(self.x.units(self.own_unit).regions)
+        name = "unit" if "left" in columns else "word"
+        writer.writerow(["method", name, *columns, "score", "stderr"])
         for word in self.words():
             error = math.nan if word.stderr is None else word.stderr
             numbers = ["" if math.isnan(value) else repr(value) for value in (word.score, error)]
-            writer.writerow([self.method, word.text, *word.region, *numbers])
+            writer.writerow([self.method, word.text, *place_of(word.region, columns), *numbers])
         return out.getvalue()
 
     def to_frame(self, unit: str = "") -> DataFrame:
         """A pandas table, one row per unit: method, part, index, text, start, end, score, stderr, signed. For
-        a picture: left, top, right and bottom instead of start and end."""
+        a picture: left, top, right and bottom instead of start and end; for a picture with a text, both."""
         return frame_of(self, unit=unit)
 
     def plot(self, unit: str = "", top: int = 20) -> Figure:

@@ -32,6 +32,7 @@ class Rectangle(NamedTuple):
 
 # where a unit is in what the person sees: characters (start, end), or the box around it
 Region = Span | Rectangle
+PLACES = {4: Rectangle._fields, 2: ("start", "end")}  # what the numbers of a region are, by their count
 Atoms = list[int]
 NEVER = -1  # owner of an atom that is never removed, such as a special token
 
@@ -125,6 +126,18 @@ class Units(NotebookRepr, Sequence[Atoms]):
         return Units(self.name, self.labels + other.labels, self.regions + other.regions, owner)
 
 
+def place_columns(regions: Sequence[Region]) -> tuple[str, ...]:
+    """The columns of a table that has these regions: those of boxes, of characters, or both."""
+    counts = {len(region) for region in regions} or {2}
+    return tuple(name for count, names in PLACES.items() if count in counts for name in names)
+
+
+def place_of(region: Region, columns: Sequence[str]) -> list[int | None]:
+    """The numbers of a region by column; None in those that it does not have."""
+    own: dict[str, int] = dict(zip(PLACES[len(region)], region, strict=True))
+    return [own.get(name) for name in columns]
+
+
 class Input(NotebookRepr):
     """What a model reads. Two inputs are equal if their content and their encoding are equal.
 
@@ -184,6 +197,12 @@ class Input(NotebookRepr):
     def map_shape(self) -> tuple[int, int] | None:
         """Rows and columns of the atoms, where they form a map; None where they form a line, as tokens do."""
         return None
+
+    @property
+    def mask_length(self) -> int:
+        """How many of the atoms, the first ones, can belong to a thing that a mask shows: all, unless the
+        input has a part of another kind behind them."""
+        return len(self)
 
     @property
     def read_length(self) -> int:

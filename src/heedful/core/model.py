@@ -23,7 +23,7 @@ from heedful.core.arrays import Floats
 from heedful.core.cost import Cost, Meter
 from heedful.core.defaults import DEFAULT_METHODS
 from heedful.core.errors import HeedfulError
-from heedful.core.input import Input, Rectangle, Units
+from heedful.core.input import NEVER, Input, Rectangle, Units
 from heedful.core.progress import Progress
 from heedful.core.target import Target
 from heedful.core.trace import Trace
@@ -253,6 +253,10 @@ class Model:
     def nudged(self, x: Input, target: Target, shift: Tensor) -> Input | None:
         """The input with its embeddings moved by `shift` (T, d), if that is again an input; else None."""
         return None
+
+    def moved_part(self, x: Input, embeds: Tensor) -> Tensor:
+        """(n, d) what noise moves of the embeddings (T, d) of an input: all but special tokens."""
+        return embeds[x.units(x.atom).owner != NEVER]
 
     def feature_map(self, x: Input, target: Target) -> FeatureMap:
         """The last layer whose output is a map over places, and the target's gradient there."""

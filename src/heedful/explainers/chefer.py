@@ -91,10 +91,11 @@ def relevances(trace: Trace, last: int = 0) -> tuple[Tensor, Tensor]:
     properties=("symmetric",),
 )
 def chefer(q: Question, *, layers: int | None = None) -> Attribution:
-    """Positive part of attention times the target's gradient, accumulated through all layers.
+    """Positive part of attention times the target's gradient, accumulated through the layers.
 
     Limitations: Negative contributions are dropped, so what speaks against the target looks unimportant.
-    Saturated attention has no gradient and gets no relevance.
+    Saturated attention has no gradient and gets no relevance. Of a dual encoder, only the last layer of each
+    encoder is used by default.
     """
     trace = q.trace()
     if trace.parts:

@@ -30,7 +30,7 @@ from heedful.heads.maps import ARRAYS, MapAxis, Maps, Weights
 from heedful.io.csv_text import csv_text
 from heedful.io.input_codec import input_from_dict, input_to_dict
 from heedful.io.json_codec import from_jsonable, json_text, to_jsonable
-from heedful.io.run_folder import OpenRun
+from heedful.io.run_folder import OpenRun, write
 from heedful.modalities.image import ImageInput
 from heedful.modalities.text import TextInput, text_of
 
@@ -226,7 +226,15 @@ class Atlas(StoredResult):
     def run_title(self) -> str:
         return f"{self.model.get('name', '')}: {self.x.title}"
 
-    def stored(self) -> dict[str, Any]:
+    def save(self, folder: str | Path, keep: str = "png") -> Path:
+        """Write a run folder, which `load` and `heedful report` open.
+
+        `keep` says what is stored of a picture: a small copy ("png"), or only the path of its file and the
+        checksum ("path").
+        """
+        return write(folder, self, stored=self.stored(keep))
+
+    def stored(self, keep: str = "png") -> dict[str, Any]:
         """The data for result.json. An atlas of words is stored as the atlas of tokens from which it was
         made."""
         base = self if self.tokens is None else self.tokens
@@ -234,7 +242,7 @@ class Atlas(StoredResult):
         stacks = [{name: getattr(maps, name) for name in names} for maps in base.stacks]
         facts = {name: getattr(self, name) for name in ("model", "target", "notes")}
         own = {"stacks": stacks, "readout": base.readout, "unit": base.unit, "shown": self.unit}
-        return {"x": input_to_dict(self.x), **to_jsonable(facts | own)}
+        return {"x": input_to_dict(self.x, keep), **to_jsonable(facts | own)}
 
     def blobs(self) -> dict[str, bytes]:
         from safetensors.numpy import save

@@ -8,7 +8,6 @@ from typing import Any
 from heedful.core.input import Input
 from heedful.io.json_codec import from_jsonable, to_jsonable
 from heedful.modalities import image_codec
-from heedful.modalities.image import ImageInput
 from heedful.modalities.joint import JointInput
 from heedful.modalities.text import TextInput
 
@@ -21,8 +20,13 @@ def _text_from_dict(data: Mapping[str, Any]) -> TextInput:
     return x
 
 
-def _pair_to_dict(x: JointInput) -> dict[str, Any]:
-    return {"modality": x.modality, "picture": image_codec.to_dict(x.picture), "text": to_jsonable(x.text)}
+def _text_to_dict(x: TextInput, keep: str) -> Any:
+    return to_jsonable(x)
+
+
+def _pair_to_dict(x: JointInput, keep: str) -> dict[str, Any]:
+    picture = image_codec.to_dict(x.picture, keep)
+    return {"modality": x.modality, "picture": picture, "text": to_jsonable(x.text)}
 
 
 def _pair_from_dict(data: Mapping[str, Any]) -> JointInput:
@@ -30,8 +34,8 @@ def _pair_from_dict(data: Mapping[str, Any]) -> JointInput:
 
 
 # kind -> (to JSON, from JSON, which raises ValueError for what does not fit)
-CODECS: dict[str, tuple[Callable[[Any], Any], Callable[[Mapping[str, Any]], Input]]] = {
-    "text": (to_jsonable, _text_from_dict),
+CODECS: dict[str, tuple[Callable[[Any, str], Any], Callable[[Mapping[str, Any]], Input]]] = {
+    "text": (_text_to_dict, _text_from_dict),
     "image": (image_codec.to_dict, image_codec.from_dict),
     "image+text": (_pair_to_dict, _pair_from_dict),
 }
@@ -39,7 +43,7 @@ CODECS: dict[str, tuple[Callable[[Any], Any], Callable[[Mapping[str, Any]], Inpu
 
 def input_to_dict(x: Input, keep: str = "png") -> Any:
     """keep: what is stored of a picture, itself ("png") or its path ("path")."""
-    return image_codec.to_dict(x, keep) if isinstance(x, ImageInput) else CODECS[x.modality][0](x)
+    return CODECS[x.modality][0](x, keep)
 
 
 def input_from_dict(data: Mapping[str, Any]) -> Input:

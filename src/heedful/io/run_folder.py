@@ -58,18 +58,23 @@ def write(
     result: Stored,
     blobs: Mapping[str, bytes] | None = None,
     *,
+    stored: Mapping[str, Any] | None = None,
     extra: Mapping[str, Any] | None = None,
     most: int | None = None,
 ) -> Path:
     """Write a result as a run folder.
 
     blobs   files beside result.json; None: those the result has
+    stored  what result.json holds; None: what the result says
     extra   further facts of the manifest, such as what the web page needs to open it again
     most    refuse to write files of more bytes than this
     """
     place, kind = Path(folder), kind_of(result)
     check_free(place, kind.name)
-    files = {RESULT: json_bytes(result.stored()), **(result.blobs() if blobs is None else blobs)}
+    files = {
+        RESULT: json_bytes(result.stored() if stored is None else stored),
+        **(result.blobs() if blobs is None else blobs),
+    }
     if most is not None and sum(map(len, files.values())) > most:
         raise HeedfulError(f"this {kind.name} is too large to be stored", f"it has over {_mb(most)}")
     for name, content in files.items():

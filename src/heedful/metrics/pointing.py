@@ -7,7 +7,8 @@
                     with equal scores at the border of A, the expected number is counted
 
 A score of a unit is painted on all its atoms for the first and the third; its sum is spread evenly over them
-for the second. Scores without any positive one point nowhere and count as chance.
+for the second. Scores without any positive one point nowhere and count as chance. Where a text stands
+beside what the mask shows, its words are left out: of the scores, of the mask and of chance.
 
 Three controls stand beside each number. Chance by area, with a = |M| / atoms: a, a and a / (2 - a); a
 constant map has these values, and random scores have them on average (for the third nearly). Random
@@ -34,8 +35,11 @@ NOWHERE = float("nan")
 
 
 def _mask(subject: MetricInput) -> Mask | None:
-    mask = subject.mask
-    return None if mask is None or not mask.any() or mask.all() else mask
+    """(n,) of the atoms that can belong to the thing; None if no or all of them do."""
+    if subject.mask is None:
+        return None
+    mask = subject.mask[: subject.item.x.mask_length]
+    return None if not mask.any() or mask.all() else mask
 
 
 def area(subject: MetricInput) -> float:
@@ -58,7 +62,7 @@ def pointing(subject: MetricInput, rng: np.random.Generator) -> float:
     Limitations: One place decides. A model may use the background, and then a correct explanation misses.
     """
     mask = _mask(subject)
-    return NOWHERE if mask is None else hit(painted(subject.item), mask)
+    return NOWHERE if mask is None else hit(painted(subject.item)[: len(mask)], mask)
 
 
 @metric(
@@ -77,7 +81,7 @@ def pointing_mass(subject: MetricInput, rng: np.random.Generator) -> float:
     correct explanation has a bad value.
     """
     mask = _mask(subject)
-    return NOWHERE if mask is None else mass(spread(subject.item), mask)
+    return NOWHERE if mask is None else mass(spread(subject.item)[: len(mask)], mask)
 
 
 @metric(
@@ -95,7 +99,7 @@ def pointing_iou(subject: MetricInput, rng: np.random.Generator) -> float:
     Limitations: A model needs only a part of the thing, often its head; then the value stays below 1.
     """
     mask = _mask(subject)
-    return NOWHERE if mask is None else overlap(painted(subject.item), mask)
+    return NOWHERE if mask is None else overlap(painted(subject.item)[: len(mask)], mask)
 
 
 def painted(item: Attribution) -> Floats:

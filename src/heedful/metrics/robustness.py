@@ -8,7 +8,7 @@ Norms are Euclidean. Both have no unit, so methods with scores of different size
 of different size, can be compared; random scores change by about 1.4 in every sample. The noise is RADIUS
 times the root mean square of the text's own embeddings (as the standard deviation of a coordinate, or as r).
 Special tokens do not change, and neither does the seed, so sampling noise is not counted (`consistency`
-measures it).
+measures it). Of a picture with a text, only the picture changes.
 
 Scores that ignore the model never change, so robustness alone does not make an explanation good. The value is
 nan if all scores are zero, or if the model has no token embeddings (functions).
@@ -29,7 +29,6 @@ import torch
 from torch import Tensor
 
 from heedful.core.arrays import Floats
-from heedful.core.input import NEVER
 from heedful.core.registry import metric
 from heedful.metrics.embedding_noise import movable, nudged
 from heedful.metrics.metric_input import MetricInput
@@ -90,9 +89,8 @@ def neighbours(
     if not subject.scores.any() or not movable(model, item.x, item.target):
         return None
     embeds = model.lookup(item.x, item.target).double()  # (T, d)
-    content = torch.from_numpy(item.x.units(item.x.atom).owner != NEVER)
-    size = float(embeds[content].norm())
-    scale = radius * float(embeds[content].square().mean().sqrt())
+    moved = model.moved_part(item.x, embeds)
+    size, scale = float(moved.norm()), radius * float(moved.square().mean().sqrt())
     scores, distances = [], []
     for _ in range(samples):
         shift = torch.from_numpy(scale * draw(rng, tuple(embeds.shape)))

@@ -17,8 +17,9 @@ occlusion changes.
 The weights of a layer are drawn from a normal distribution with the mean and standard deviation of each
 tensor (so the gains of a LayerNorm stay near one, and constant tensors do not change). Layers are found by
 the names of the parameters, in the order in which the module defines them, token tables lowest; a table that
-is tied to the output counts as the embedding. There are at most eight stages, including the first and the
-last. Only a copy is randomised: the user's model is not changed.
+is tied to the output counts as the embedding. Of two encoders, the one that is defined last comes first.
+There are at most eight stages, including the first and the last. Only a copy is randomised: the user's model
+is not changed.
 
 label_randomisation trains one model on the true labels and one on shuffled labels, which a model can only
 memorise.

@@ -9,7 +9,8 @@
 
 A map may keep the look of the picture while the order of its places changes, and the other way round: a
 method passes if all three are low. What edges alone would keep is seen by the same metrics of `edges`, which
-does not change at all. With a constant map, both are 0.
+does not change at all. With a constant map of the random network, both are 0. Words beside the picture are
+left out.
 
 Cost: one explanation per stage. Needs: a picture, and scikit-image. Adebayo et al. 2018; Wang et al. 2004.
 """
@@ -28,7 +29,7 @@ from heedful.core.registry import metric
 from heedful.metrics.metric_input import MetricInput
 from heedful.metrics.pointing import painted
 from heedful.metrics.sanity import MAX_STAGES, randomised
-from heedful.modalities.image import image_of
+from heedful.modalities.joint import picture_of
 from heedful.models.model_copies import can_copy
 
 WINDOW = 7  # places per side of SSIM's window
@@ -90,7 +91,8 @@ def sanity_hog(subject: MetricInput, rng: np.random.Generator) -> float:
 
 
 def _mean(subject: MetricInput, name: str, rng: np.random.Generator) -> float:
-    if not can_copy(subject.model) or not np.ptp(np.abs(subject.item.scores)):
+    constant = not np.ptp(np.abs(subject.item.scores)) or not map_of(subject.item).any()
+    if constant or not can_copy(subject.model):
         return float("nan")
     curve = likeness_curve(subject, seed=int(rng.integers(2**31)))
     return float(np.mean([abs(getattr(stage, name)) for stage in curve]))
@@ -98,8 +100,8 @@ def _mean(subject: MetricInput, name: str, rng: np.random.Generator) -> float:
 
 def map_of(item: Attribution) -> Floats:
     """(H, W) sizes of the scores, from 0 to 1; all 0 where they are all equal."""
-    x = image_of(item.x)
-    sizes = np.abs(painted(item)).reshape(x.height, x.width)
+    x = picture_of(item.x)
+    sizes = np.abs(painted(item)[: len(x)]).reshape(x.height, x.width)
     room = np.ptp(sizes)
     return np.asarray((sizes - sizes.min()) / room if room else np.zeros_like(sizes))
 

@@ -96,6 +96,11 @@ class JointInput(Input):
         return "part"
 
     @property
+    def mask_length(self) -> int:
+        """The pixels: no word is a thing in the picture."""
+        return len(self.picture)
+
+    @property
     def read_length(self) -> int:
         return self.picture.read_length + self.text.read_length
 

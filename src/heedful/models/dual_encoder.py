@@ -92,7 +92,7 @@ class DualEncoder(Model):
         *("grad-x-input", "integrated-gradients", "grad-eclip", "chefer", "occlusion", "lime"),
         *AUDIT_CONTROLS,
     )
-    baselines = ("mean", "black", "blur")
+    baselines = PictureModel.baselines
 
     def __init__(
         self,
@@ -398,6 +398,15 @@ class DualEncoder(Model):
             value = self._score(target, picture.outputs(leaf), vectors)
             grads = torch.autograd.grad(value.sum(), [leaf, words])
         return value.detach().double(), _packed(*grads)
+
+    def nudged(self, x: Input, target: Target, shift: Tensor) -> JointInput:
+        """The picture is moved, the words stay: words between words are no words."""
+        x, (picture, _) = joint_of(x), self._sides()
+        return replace(x, picture=picture.nudged(x.picture, target, self.embed_parts(x, shift)[0]))
+
+    def moved_part(self, x: Input, embeds: Tensor) -> Tensor:
+        """(H·W, 3)"""
+        return self.embed_parts(x, embeds)[0]
 
     def feature_map(self, x: Input, target: Target) -> FeatureMap:
         x, (picture, _) = joint_of(x), self._sides()

@@ -30,10 +30,12 @@ from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
 from heedful.models.adapter import TokenModel
 from heedful.models.backend import Inputs
+from heedful.models.dual_encoder import DualEncoder
 from heedful.models.hf import HFBackend
 from heedful.models.image_model import ImageModel
 from heedful.models.load import load_token_model
 from heedful.models.torch_module import TorchBackend
+from heedful.models.vector_modules import PictureVectors, TextVectors
 from heedful.nn.mixing import Mixes
 
 
@@ -49,6 +51,8 @@ def can_copy(model: Model) -> bool:
     """Whether `copied` works: of a module of the user's own, tried."""
     if isinstance(model, ImageModel):
         return True
+    if isinstance(model, DualEncoder):
+        return _sides(model) is not None
     if not isinstance(model, TokenModel):
         return False
     if not isinstance(model.backend, TorchBackend):
@@ -65,6 +69,8 @@ def copied(model: Model) -> Copy:
     if isinstance(model, ImageModel):
         own = deepcopy(model.module)
         return Copy(own, lambda: ImageModel(own, model.reader, model.labels, model.name))
+    if isinstance(model, DualEncoder) and (sides := _sides(model)) is not None:
+        return _copied_pair(model, sides)
     if not isinstance(model, TokenModel) or not isinstance(model.backend, HFBackend | TorchBackend):
         raise HeedfulError(f"{model.name} cannot be copied", "it is not a torch module that heedful loaded")
     memo: dict[int, Any] = {}
@@ -79,6 +85,28 @@ def copied(model: Model) -> Copy:
             "Let embed and forward be methods of the module, or close over it",
         )
     return Copy(module, wrapped)
+
+
+def _sides(model: DualEncoder) -> tuple[PictureVectors, TextVectors] | None:
+    """Both encoders, if they are parts of one torch module."""
+    seeing, reading = model.picture.module, model.text.module
+    if not isinstance(seeing, PictureVectors) or not isinstance(reading, TextVectors):
+        return None
+    return (seeing, reading) if seeing.model is reading.model else None
+
+
+def _copied_pair(model: DualEncoder, sides: tuple[PictureVectors, TextVectors]) -> Copy:
+    """Both encoders are copied at once, so that the copies have one module, too."""
+    seeing, reading = deepcopy(sides)
+    backend: Any = reading  # it has what a transformers model has
+    tokenizer: Any = getattr(model.text, "tokenizer", None)
+
+    def wrapped() -> DualEncoder:
+        words = TokenModel(HFBackend(backend, tokenizer, model.text.name), tokenizer)
+        own = ImageModel(seeing, model.picture.reader, name=model.picture.name)
+        return DualEncoder(own, words, model.name, model.scale, model.bias)
+
+    return Copy(seeing.model, wrapped)
 
 
 def _wrapped(

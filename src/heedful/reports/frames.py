@@ -10,7 +10,7 @@ LabReport                 its claims; `frames` has its tables by title
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import singledispatch
 from typing import Any
 
@@ -20,11 +20,11 @@ from heedful.audits.result import Audit
 from heedful.comparisons.result import Comparison, ranked_unit
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
+from heedful.core.input import place_columns, place_of
 from heedful.core.lab_report import LabReport
 from heedful.heads.ablation.importance_results import Importance
 from heedful.trials.result import Trial
 
-PLACES = {2: ("start", "end"), 4: ("left", "top", "right", "bottom")}  # of a unit, by the size of its region
 EMPTY = ["method", "part", "index", "text", "start", "end", "score", "stderr", "signed"]
 AUDIT_COLUMNS = (
     *("metric", "better", "operator", "method", "n", "value", "control", "best", "skill", "low", "high"),
@@ -46,29 +46,33 @@ def frame(result: object, **options: Any) -> pd.DataFrame:
 @frame.register
 def _attribution(result: Attribution, unit: str = "") -> pd.DataFrame:
     name = unit or result.own_unit
-    return pd.DataFrame(_unit_rows(result, name), columns=_unit_columns(result, name))
+    return _unit_frame([result], name)
 
 
-def _unit_columns(item: Attribution, unit: str) -> list[str]:
-    """The place of a unit: characters of a text, or the box around part of a picture."""
-    region = next(iter(item.x.units(unit).regions), (0, 0))
-    return ["method", "part", "index", "text", *PLACES[len(region)], "score", "stderr", "signed"]
+def _unit_frame(items: Sequence[Attribution], unit: str) -> pd.DataFrame:
+    """The place of a unit: characters of a text, the box around part of a picture; of a pair both, and what a
+    unit does not have is missing."""
+    places = place_columns(items[0].x.units(unit).regions)
+    rows = [row for item in items for row in _unit_rows(item, unit, places)]
+    columns = ["method", "part", "index", "text", *places, "score", "stderr", "signed"]
+    table = pd.DataFrame(rows, columns=columns)
+    gaps = [name for name in places if table[name].hasnans]
+    return table.astype(dict.fromkeys(gaps, "Int64"))  # whole numbers, though some are missing
 
 
 @frame.register
 def _comparison(result: Comparison, unit: str = "") -> pd.DataFrame:
     name = unit or ranked_unit(result)
-    rows = [row for item in result.attributions for row in _unit_rows(item, name)]
-    return pd.DataFrame(rows, columns=_unit_columns(result.attributions[0], name) if rows else EMPTY)
+    return _unit_frame(result.attributions, name) if result.attributions else pd.DataFrame(columns=EMPTY)
 
 
-def _unit_rows(item: Attribution, unit: str) -> Iterator[tuple[Any, ...]]:
+def _unit_rows(item: Attribution, unit: str, places: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     """The units of the text, then those of what was already written, where the method scores them."""
     for part, given in ((item.x.noun, item), ("written", item.of_written())):
         for index, each in enumerate(given.units(unit) if given is not None else ()):
             error = math.nan if each.stderr is None else each.stderr
-            place = (item.method, part, index, each.text, *each.region)
-            yield (*place, each.score, error, item.signed)
+            named = (item.method, part, index, each.text)
+            yield (*named, *place_of(each.region, places), each.score, error, item.signed)
 
 
 @frame.register

@@ -109,7 +109,7 @@ def shifted(region: Region, rows: int, columns: int, seed: int) -> list[Region]:
 def _seen(model: Model, x: ImageInput, region: Region, operator: str, unit: str) -> ImageInput | None:
     """The picture without the region, in 8 bits, by the first draw; None where the operator leaves the
     colours as they are."""
-    if operator not in OPERATORS:
+    if operator not in OPERATORS or OPERATORS[operator].hides:
         return None
     row = image_rows(x, ~region[None], operator, unit, model.operators)[0]
     return replace(x, pixels=np.round(255 * Composer(x)(row)).astype(np.uint8))

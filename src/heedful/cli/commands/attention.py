@@ -95,6 +95,7 @@ def attention(
     figure: Figure = None,
     view: View = None,
     save: o.Save = None,
+    keep_picture: o.KeepPicture = "png",
     weights: Weights = False,
     as_json: o.AsJson = False,
     as_csv: AsCsv = False,
@@ -148,7 +149,7 @@ def attention(
         write(html, _page(tokens, gone))
     _draw(atlas, look, figure, view)
     if save:
-        tokens.save(save)
+        tokens.save(save, keep_picture)
     if shape == "json":
         without = {} if gone is None else {"without": gone.to_dict()}
         put_json(atlas.to_dict(weights) | {"shown": look.document(atlas, matrix)} | without)
