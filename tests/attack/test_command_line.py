@@ -308,7 +308,7 @@ def shell(line: str, **more: Any) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the device that is always full")
 def test_a_full_output_is_one_line() -> None:
-    done = shell("heedful methods >/dev/full")
+    done = shell("heedful zoo list >/dev/full")
     assert done.returncode == 2
     assert done.stderr == "heedful: cannot read or write: No space left on device\n"
 
@@ -316,7 +316,7 @@ def test_a_full_output_is_one_line() -> None:
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
 def test_closed_streams(closed: str) -> None:
     """The result is lost with its stream; nothing else is."""
-    done = shell(f"heedful methods {closed}")
+    done = shell(f"heedful zoo list {closed}")
     assert done.returncode == 0
     assert "Traceback" not in done.stderr
     assert bool(done.stdout) == ("1" not in closed and not closed.startswith(">"))
@@ -340,7 +340,7 @@ def test_no_input_is_a_mistake() -> None:
 
 
 def test_a_reader_that_leaves_is_no_mistake() -> None:
-    done = shell("heedful methods | head -n 1")
+    done = shell("heedful zoo list | head -n 1")
     assert done.returncode == 0
     assert done.stderr == ""
 

@@ -210,8 +210,30 @@ def parquet_bomb() -> bytes:
     text = pa.DictionaryArray.from_arrays(pa.array([0] * 2000, pa.int32()), pa.array(["x" * (8 << 20)]))
     sink = io.BytesIO()
     table = pa.table({"row": pa.array(range(2000), pa.int64()), "method": text, "reason": text})
-    pq.write_table(table, sink, compression="zstd")
+    pq.write_table(table, sink, compression="zstd", store_schema=False)  # texts, as an audit writes them
     return sink.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("column", "why"),
+    [
+        ({"row": ["a text"]}, "a column 'row' of the type string"),
+        ({"other": [1]}, "a column 'other' of the type int64"),
+        ({"row": [[1]]}, "a column 'row' of the type list"),
+    ],
+)
+def test_tables_with_columns_of_other_types_are_refused(column: dict[str, Any], why: str) -> None:
+    import io
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from heedful.audits.schemas import from_parquet
+
+    sink = io.BytesIO()
+    pq.write_table(pa.table(column), sink)
+    with pytest.raises(ValueError, match=why):
+        from_parquet(sink.getvalue())
 
 
 def test_a_table_that_unpacks_to_gigabytes_is_refused(tmp_path: Path) -> None:

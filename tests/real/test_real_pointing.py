@@ -55,3 +55,11 @@ def test_gradcam_points_at_things_more_often_than_its_controls(model: Any, thing
 def test_the_class_decides_which_thing_lights_up(model: Any, things: list[Any]) -> None:
     results = pointing.two_things(model, things, 12)["gradcam"]
     assert results[:, 0].mean() > results[:, 1].mean() + 0.2
+
+
+def test_a_dog_and_a_cat_light_up_when_they_are_asked_for(model: Any, things: list[Any]) -> None:
+    """GradCAM never points at the other animal; edges do not know which is asked for."""
+    results = pointing.dog_and_cat(model, things, 8)
+    gradcam, edges = (results[name].reshape(2, -1, 2).mean(1) for name in ("gradcam", "edges"))
+    assert (gradcam[:, 0] > gradcam[:, 1] + 0.2).all()
+    assert edges[0, 0] == edges[1, 1]  # one map, whatever is asked for
