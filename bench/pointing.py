@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -53,17 +54,17 @@ def asked(model: Any, x: Any, stamp: Stamp) -> tuple[int, bool]:
     return best, best in np.argsort(-scores)[:5]
 
 
-def one_thing(model: Any, stamps: list[Stamp]) -> dict[str, Floats]:
+def one_thing(model: Any, stamps: list[Stamp], methods: Sequence[str] = METHODS) -> dict[str, Floats]:
     """method -> (n, 4): hit, mass, overlap, recognised; "area" -> (n, 4) of chance."""
     rng = np.random.default_rng(SEED)
-    found: dict[str, list[list[float]]] = {name: [] for name in (*METHODS, "area")}
+    found: dict[str, list[list[float]]] = {name: [] for name in (*methods, "area")}
     for number, stamp in enumerate(stamps):
         picture, mask = paste(gravel(rng), stamp, SIDE, rng, range(224))
         x, session = model.encode(picture), Session(model)
         index, known = asked(model, x, stamp)
         flat, area = mask.ravel(), float(mask.mean())
         found["area"].append([area, area, area / (2 - area), known])
-        for name in METHODS:
+        for name in methods:
             item = run_explainer(name, session, x, model.target(x, index))
             scores = painted(item)
             found[name].append([hit(scores, flat), mass(spread(item), flat), overlap(scores, flat), known])
@@ -72,16 +73,18 @@ def one_thing(model: Any, stamps: list[Stamp]) -> dict[str, Floats]:
     return {name: np.array(rows) for name, rows in found.items()}
 
 
-def two_things(model: Any, stamps: list[Stamp], pairs: int) -> dict[str, Floats]:
+def two_things(
+    model: Any, stamps: list[Stamp], pairs: int, methods: Sequence[str] = METHODS
+) -> dict[str, Floats]:
     """method -> (pairs, 2): hits of the thing asked for and of the other thing, mean over the two classes."""
     rng = np.random.default_rng(SEED + 1)
-    found: dict[str, list[Floats]] = {name: [] for name in METHODS}
+    found: dict[str, list[Floats]] = {name: [] for name in methods}
     for first, second in couples(stamps, rng)[:pairs]:
         picture, left = paste(gravel(rng), first, SMALL, rng, range(112))
         picture, right = paste(picture, second, SMALL, rng, range(112, 224))
         x, session = model.encode(picture), Session(model)
         questions = [(asked(model, x, first)[0], left, right), (asked(model, x, second)[0], right, left)]
-        for name in METHODS:
+        for name in methods:
             both = []
             for index, own, other in questions:
                 scores = painted(run_explainer(name, session, x, model.target(x, index)))
@@ -90,18 +93,20 @@ def two_things(model: Any, stamps: list[Stamp], pairs: int) -> dict[str, Floats]
     return {name: np.array(rows) for name, rows in found.items()}
 
 
-def dog_and_cat(model: Any, stamps: list[Stamp], pictures: int = 20) -> dict[str, Floats]:
+def dog_and_cat(
+    model: Any, stamps: list[Stamp], pictures: int = 20, methods: Sequence[str] = METHODS
+) -> dict[str, Floats]:
     """method -> (2 * pictures, 2): hits of the one asked for and of the other, first all dogs, then all cats.
     One dog and one cat: this shows what a map does with them, and no more."""
     rng = np.random.default_rng(SEED + 2)
     cat, dog = photographed_cat(model), next(stamp for stamp in stamps if stamp.caption == "A dingo")
-    found: dict[str, list[list[list[float]]]] = {name: [] for name in METHODS}
+    found: dict[str, list[list[list[float]]]] = {name: [] for name in methods}
     for number in range(pictures):
         sides = (range(112), range(112, 224))
         picture, first = paste(gravel(rng), dog, SIDE, rng, sides[number % 2])
         picture, second = paste(picture, cat, SIDE, rng, sides[1 - number % 2])
         x, session = model.encode(picture), Session(model)
-        for name in METHODS:
+        for name in methods:
             both = []
             for stamp, own, other in ((dog, first, second), (cat, second, first)):
                 item = run_explainer(name, session, x, model.target(x, asked(model, x, stamp)[0]))

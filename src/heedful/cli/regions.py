@@ -21,7 +21,7 @@ from heedful.modalities.image_masks import read_boxes
 
 MAX_NAME = 60  # characters
 EXAMPLE = 'Write {"dog": [10, 20, 110, 90], "cat": "cat-mask.png"}'
-TYPED = "Write --region NAME=left,top,right,bottom, such as --region dog=10,20,110,90"
+TYPED = "Write --region dog=10,20,110,90 (left, top, right, bottom), or name masks in a file: --regions FILE"
 
 
 def read_region_options(file: Path | None, typed: Sequence[str]) -> dict[str, Any]:

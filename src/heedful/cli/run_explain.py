@@ -105,6 +105,10 @@ def command(wish: ExplainRequest, out: OutputChoice, dry_run: bool) -> None:
 def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
     """Load the model and find out what is to be done."""
     names = [name.strip() for part in wish.methods for name in part.split(",") if name.strip()]
+    if wish.regions and not wish.methods and wish.audit is None:
+        names = [
+            "occlusion"
+        ]  # what a region does is measured; a few regions cannot show which method is right
     if wish.methods and not names:
         raise HeedfulError("no method was named", fix=f"Known: all, {', '.join(registry.explainers())}")
     for name in names if names != [ALL] else []:

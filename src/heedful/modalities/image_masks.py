@@ -23,7 +23,7 @@ from heedful.core.errors import HeedfulError
 from heedful.modalities.image_files import ON_WHITE, Picture, read_levels, read_picture
 
 Mask = npt.NDArray[np.bool_]  # (H, W)
-BOX = "Give left, top, right and bottom in whole pixels, such as 10 20 110 90, or a JSON list of such boxes"
+BOX = "Give left, top, right and bottom in whole pixels, such as 10,20,110,90, or a JSON list of such boxes"
 
 
 @dataclass(frozen=True)

@@ -259,6 +259,8 @@ def scored_lower(comparison: Comparison) -> str:
         f"Scored lower than {listed(list(controls))} on this {noun}: {', '.join(names)}."
         for controls, names in groups.items()
     ]
+    if comparison.settings.get("audit"):
+        return " ".join([*lines, f"One {noun} is no test: trust the audit."])
     audit = "heedful audit" if typed(comparison) else "heedful.audit"
     return " ".join([*lines, f"One {noun} is no test: use {audit}."])
 
