@@ -2595,6 +2595,48 @@ MUTANTS = (
         "list(offsets)",
         "attack/test_datasets.py::test_a_table_without_rows_has_no_pages",
     ),
+    Mutant(
+        "attack: chats are aligned before they are counted",
+        "modalities/encode.py",
+        "    _refuse_long(tokenizer, rendered, most)\n",
+        "",
+        "attack/test_models.py::test_long_inputs_are_refused_before_their_words_are_aligned",
+    ),
+    Mutant(
+        "attack: half a character in a chat",
+        "modalities/encode.py",
+        "rendered = _checked(render(tokenizer, messages, waiting))",
+        "rendered = render(tokenizer, messages, waiting)",
+        "attack/test_models.py::test_half_a_character_in_a_chat_is_told",
+    ),
+    Mutant(
+        "attack: a token at the border belongs to the turn before",
+        "modalities/encode.py",
+        "bisect_right(ends, start)",
+        "0 * bisect_right(ends, start)",
+        "attack/test_models.py::test_tokens_belong_to_the_first_turn_they_share_a_character_with",
+    ),
+    Mutant(
+        "attack: an interrupted test of the methods is not told",
+        "comparisons/execute.py",
+        'self.settings |= {"interrupted": EVIDENCE, "evidence_skipped": "interrupted"}',
+        "pass",
+        "cli/test_interrupt.py::test_an_interrupted_test_of_the_methods_is_told",
+    ),
+    Mutant(
+        "attack: rows are read to be counted",
+        "io/datasets/sources.py",
+        'if self.limit is None and self.kind == "parquet":',
+        'if self.kind == "none":',
+        "attack/test_datasets.py::test_too_many_rows_are_told_before_they_are_read",
+    ),
+    Mutant(
+        "attack: ramps of brightness in floats",
+        "models/image_reader.py",
+        "np.empty((height, width, 3), dtype=np.uint8)",
+        "np.empty((height, width, 3))",
+        "models/test_load_pictures.py::test_where_a_picture_is_seen_takes_no_more_memory_than_the_picture",
+    ),
 )
 
 

@@ -2,6 +2,6 @@
 
 import sys
 
-from heedful.cli.main import main
+from heedful.cli.start import main
 
 sys.exit(main())

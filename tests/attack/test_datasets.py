@@ -16,10 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from heedful.core.errors import HeedfulError
-from heedful.io.datasets import Columns, DataRow, open_source
+from heedful.io.datasets import Columns, DataRow, in_random_order, open_source, parquet_file, sources
 from heedful.io.datasets.parquet_pages import BrokenPage, column_size, row_groups
 from heedful.io.datasets.rows import MAX_FIELD
-from heedful.io.datasets.sources import in_random_order
 from heedful.modalities import image_files
 
 BOTH = Columns("text", "label")
@@ -175,6 +174,19 @@ def test_a_table_without_rows_has_no_pages(tmp_path: Path, dictionary: bool) -> 
         assert [column_size(raw, column).values for column in columns] == [0]
     with pytest.raises(HeedfulError, match="it has no row"):
         rows(path)
+
+
+def test_too_many_rows_are_told_before_they_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows without texts take no place in a file, so a small one may claim any number of them."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": pa.nulls(2_000_000, pa.string())}), path)
+    assert path.stat().st_size < 5000
+    source = open_source(path, limit=5)
+    assert len(list(in_random_order(source, 0))) == 5
+    monkeypatch.setattr(sources, "MAX_SHUFFLED", 1_000_000)
+    monkeypatch.setattr(parquet_file, "read", lambda *_: pytest.fail("it was read"))
+    with pytest.raises(HeedfulError, match="2,000,000 rows are too many to draw from"):
+        next(in_random_order(source, 0))
 
 
 def test_columns_that_end_behind_the_file_are_refused(tmp_path: Path) -> None:

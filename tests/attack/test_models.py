@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ import heedful
 from heedful.cli.main import main
 from heedful.core.errors import HeedfulError
 from heedful.modalities import chat_template
+from heedful.modalities.encode import _turns_of
 from heedful.models import hf_load
 from heedful.server import app
 
@@ -228,6 +230,53 @@ def test_a_template_that_raises_is_told_by_every_part_of_the_page(talking: tuple
             assert (ended["state"], ended["error"].startswith(TOLD)) == ("failed", True), (name, ended)
         else:
             assert (answer.status_code, answer.json()["error"].startswith(TOLD)) == (400, True), answer.text
+
+
+@pytest.mark.parametrize("template", ["{{ '\ud83d' }}{{ messages[0].content }}", "{{ messages[0].content }}"])
+def test_half_a_character_in_a_chat_is_told(template: str, shared: Callable[[str], Any]) -> None:
+    family = shared("llama")
+    before = family.tokenizer.chat_template
+    family.tokenizer.chat_template = template
+    try:
+        with pytest.raises(HeedfulError, match="lone surrogate"):
+            family.model.encode([{"role": "user", "content": "a \ud83d"}])
+    finally:
+        family.tokenizer.chat_template = before
+
+
+@pytest.mark.parametrize("kind", ["text", "pair", "chat", "template"])
+def test_long_inputs_are_refused_before_their_words_are_aligned(
+    kind: str, shared: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Alignment takes minutes and gigabytes for what no model reads."""
+    family, words = shared("llama"), "a cat " * 100_000
+    monkeypatch.setattr("heedful.modalities.text_spans.align_words", lambda *_: pytest.fail("aligned"))
+    before = family.tokenizer.chat_template
+    if kind == "template":
+        family.tokenizer.chat_template = "{{ 'a cat ' * 100000 }}{{ messages[0].content }}"
+    raw = {"text": words, "pair": (words, "b"), "chat": [{"role": "user", "content": words}]}
+    try:
+        with pytest.raises(HeedfulError, match="the text has more than ") as caught:
+            family.model.encode(raw.get(kind, CHAT))
+    finally:
+        family.tokenizer.chat_template = before
+    assert "too many" in str(caught.value)
+
+
+def test_tokens_belong_to_the_first_turn_they_share_a_character_with() -> None:
+    """Against a look at every turn."""
+
+    def slow(span: tuple[int, int], turns: list[Any]) -> int:
+        every = (i for i, t in enumerate(turns) if t is not None and span[0] < t[1] and span[1] > t[0])
+        return next(every, -1)
+
+    draw = random.Random(3)
+    for _ in range(300):
+        cuts = sorted(draw.sample(range(60), 2 * draw.randrange(1, 6)))
+        turns = [draw.choice([pair, pair, None]) for pair in zip(cuts[::2], cuts[1::2], strict=True)]
+        starts = [draw.randrange(60) for _ in range(20)]
+        spans = [(start, start + draw.randrange(0, 9)) for start in starts]
+        assert _turns_of(spans, turns) == [slow(span, turns) for span in spans]
 
 
 def test_a_copy_of_the_process_writes_the_same_text(llama: Path, shared: Callable[[str], Any]) -> None:

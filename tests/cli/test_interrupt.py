@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import json
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import heedful
+from heedful.cli import start
 from heedful.comparisons.result import Comparison
 from heedful.core.progress import Step
 from heedful.engine.session import Session
@@ -50,6 +52,27 @@ def test_finished_methods_come_back_with_a_warning(shared: Any) -> None:
     whole = heedful.explain(model, TEXT, METHODS)
     assert "interrupted" not in whole.settings
     np.testing.assert_allclose(found["occlusion"].scores, whole["occlusion"].scores, atol=1e-6)
+
+
+def test_an_interrupted_test_of_the_methods_is_told(shared: Any) -> None:
+    """All methods are there, and nothing says how they stand beside random orders."""
+    with pytest.warns(UserWarning, match="interrupted while the methods were tested"):
+        found = heedful.explain(shared("bert").model, TEXT, METHODS[:2], progress=at("evidence", 0))
+    assert list(found) == ["grad-l2", "occlusion", "random"]
+    assert found.settings["interrupted"] == "evidence"
+    assert found.evidence == ()
+
+
+def test_an_interrupt_during_the_start_has_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def interrupted(name: str, *rest: Any) -> Any:
+        if name == "heedful.cli.main":
+            raise KeyboardInterrupt
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", interrupted)
+    assert start.main() == 130
 
 
 def test_a_sampled_method_is_estimated_from_the_rows_it_has(fresh: Any) -> None:

@@ -49,16 +49,23 @@ EXPENSIVE = {
     "supporting-fact",
 }
 
-# Half a minute and more: the slow tests and `make lab-seeds` run them; their parts have quick tests.
+# Twenty seconds and more: the slow tests and `make lab-seeds` run them; their parts have quick tests.
 LONGEST = {
+    "clip-saliency",
+    "decoding",
+    "dyck",
     "errata",
+    "exact-shapley",
+    "gold-features",
     "histogram",
     "image-roar",
     "monosemanticity",
     "not-explanation",
+    "not-not-explanation",
     "saliency-sanity",
     "sanity-checks",
     "solu",
+    "superposition",
 }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 import struct
+import subprocess
+import sys
 import tracemalloc
 import zlib
 from contextlib import suppress
@@ -262,3 +264,19 @@ def test_messages_name_no_objects_of_python(tmp_path: Path) -> None:
             read_picture(given)
         assert "it is damaged, or no picture of a known format" in str(caught.value)
         assert "<" not in str(caught.value)
+
+
+def test_pillow_prints_nothing_beside_our_line(tmp_path: Path) -> None:
+    """A TIFF with 65,535 values per pixel: Pillow logs it, and Python prints what no handler takes."""
+    path = tmp_path / "a.tiff"
+    Image.new("RGB", (4, 4)).save(path)
+    content = path.read_bytes()
+    tag = content.index(b"\x15\x01\x03\x00")  # SamplesPerPixel, a short number
+    path.write_bytes(content[: tag + 8] + b"\xff\xff" + content[tag + 10 :])
+    code = (
+        "import sys; from heedful.modalities.image_files import read_picture\n"
+        "try: read_picture(sys.argv[1])\n"
+        "except Exception as error: print(type(error).__name__)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("HeedfulError\n", "")

@@ -105,3 +105,19 @@ def test_regions_are_in_pixels_of_the_picture_that_is_given() -> None:
         np.testing.assert_array_equal(inside[:, :36], False)  # smoothing moves an edge by a pixel at most
         assert np.abs(inside.astype(int) - expected).sum() <= 40 + 2 * 80
         assert inside[10:18, 44:].all()
+
+
+def test_where_a_picture_is_seen_takes_no_more_memory_than_the_picture() -> None:
+    """Ramps of brightness in 8 bits: in floats, a picture of 64 million pixels took five gigabytes."""
+    import tracemalloc
+
+    reader = heedful.load("zoo:digits-vit").reader  # type: ignore[attr-defined]
+    reader._window(50, 60)
+    tracemalloc.start()
+    try:
+        left, top, right, bottom = reader._window(1500, 2000)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (left, top) == pytest.approx((1 - right, 1 - bottom), abs=0.01)  # cut alike on both sides
+    assert most < 4 * 1500 * 2000 * 3  # in bytes; 24 times it with floats

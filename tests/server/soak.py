@@ -45,7 +45,7 @@ MEAN = 20  # looks whose middle is the memory at a time
 RATE = 5.0  # questions a second of all clients together
 JOBS = 0.02  # share of questions that are jobs
 TRIES = 0.2
-LATE = 2.0  # seconds within which 95 of 100 are to be answered: ten times what a shared machine took
+LATE = 1.0  # seconds within which 95 of 100 are to be answered, on a quiet machine
 GROWN = 5.0  # questions that may wait more in the last third than in the first, on average
 TARDY = 1.0  # seconds by which the clients may ask later than they should
 BESIDE = 1.0  # seconds that a question may wait while a long one runs
@@ -193,21 +193,23 @@ def told(tally: Tally, seconds: float) -> dict[str, float]:
     }
 
 
-def wrong(numbers: dict[str, float]) -> list[str]:
-    """What is not as it should be."""
+def wrong(numbers: dict[str, float], quiet: bool = True) -> list[str]:
+    """What is not as it should be. On a machine that is not quiet, times say nothing about the server."""
     grown = numbers["waiting, last third"] - numbers["waiting, first third"]
     more = numbers["MB at the end"] / numbers["MB after a minute"]
-    found = {
+    timed = {
         f"a short question waited {numbers['beside a long question']:.2f} s for a long one": (
             numbers["beside a long question"] > BESIDE
         ),
-        f"the memory grew by a factor of {more:.3f}": more > MEMORY,
-        f"{numbers['errors']:.0f} errors": numbers["errors"] > 0,
         f"the queue grew by {grown:.1f}": grown > GROWN,
         f"95 % within {numbers['95 % within']:.2f} s, not {LATE} s": numbers["95 % within"] > LATE,
         f"the clients were late by {numbers['asked late by']:.2f} s": numbers["asked late by"] > TARDY,
     }
-    return [sentence for sentence, true in found.items() if true]
+    found = {
+        f"the memory grew by a factor of {more:.3f}": more > MEMORY,
+        f"{numbers['errors']:.0f} errors": numbers["errors"] > 0,
+    }
+    return [sentence for sentence, true in (found | (timed if quiet else {})).items() if true]
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ SANE = {
 def test_fifty_clients_for_a_minute() -> None:
     with served() as server:
         tally = asyncio.run(soak(server, 60, 50, RATE))
-    assert wrong(told(tally, 60)) == [], tally.errors[:5]
+    assert wrong(told(tally, 60), quiet=False) == [], tally.errors[:5]
     assert tally.jobs >= 1
     assert tally.events > tally.jobs  # each was listened to
 
@@ -49,3 +49,4 @@ def test_each_check_can_fail(more: dict[str, float], said: str) -> None:
     assert wrong(numbers) == []
     (sentence,) = wrong(numbers | more)
     assert said in sentence
+    assert bool(wrong(numbers | more, quiet=False)) == ("errors" in more or "MB at the end" in more)

@@ -266,6 +266,8 @@ class _Execution:
         planned, done = self.planned, self.done
         left = [e for e in planned.order if e.name not in done and e.name not in self.skipped]
         if not left:
+            self.settings |= {"interrupted": EVIDENCE, "evidence_skipped": "interrupted"}
+            warnings.warn("interrupted while the methods were tested: they are in the result", stacklevel=4)
             return
         current, *later = left
         if estimate := _from_memory(self.session, planned, current):

@@ -21,7 +21,7 @@ from heedful.core.errors import HeedfulError
 
 MAX_SECONDS = 10
 MAX_BYTES = 1 << 30  # memory that rendering may take,
-MAX_CHARS = 10_000_000  # and characters that it may give
+MAX_CHARS = 1_000_000  # and characters that it may give: more than any model reads
 FIX = "Give plain text, or a model with another template"
 
 

@@ -6,6 +6,8 @@ control tokens that stand in the user's own text are not, but a note says that t
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,6 +18,8 @@ from heedful.modalities import text_spans, text_windows
 from heedful.modalities.chat_template import render
 from heedful.modalities.text import TextInput
 
+FEW_CHARACTERS, MANY_CHARACTERS = 8, 128  # per token: at least, and at most, of texts that are counted first
+MARKER = re.compile("\ue000[0-9]+\ue001")
 PAIR_SEPARATOR = "\n"  # stands between the two parts in TextInput.text; belongs to no token
 
 
@@ -25,20 +29,29 @@ def encode(tokenizer: Any, text: Any, most: int | None = None) -> TextInput:
     `most` refuses a text with more tokens at once, before the work of aligning its words.
     """
     require_fast(tokenizer)
-    if most is not None and isinstance(text, str) and len(text) > 8 * most:  # worth a look first
-        count = len(tokenizer(_checked(text), verbose=False)["input_ids"])
-        if count > most:
-            raise too_long(count, len(text), most)
     if isinstance(text, str):
-        return _single(tokenizer, _checked(text))
+        _refuse_long(tokenizer, _checked(text), most)
+        return _single(tokenizer, text)
     if isinstance(text, tuple) and len(text) == 2 and isinstance(text[0], str) and isinstance(text[1], str):
-        return _pair(tokenizer, _checked(text[0]), _checked(text[1]))
+        _refuse_long(tokenizer, _checked(text[0]) + _checked(text[1]), most)
+        return _pair(tokenizer, *text)
     if isinstance(text, Sequence) and text and all(isinstance(turn, Mapping) for turn in text):
-        return _chat(tokenizer, list(text))
+        return _chat(tokenizer, list(text), most)
     raise HeedfulError(
         f"cannot read a text of type {type(text).__name__}",
         fix="Give a string, a pair (text, text) or a list of {'role': ..., 'content': ...} messages",
     )
+
+
+def _refuse_long(tokenizer: Any, text: str, most: int | None) -> None:
+    """Before its tokens are aligned with its words, which takes far longer than to count them. Of a text that
+    is surely too long, only the beginning is counted."""
+    if most is None or len(text) <= FEW_CHARACTERS * most:
+        return
+    start = text[: MANY_CHARACTERS * most]
+    count = len(tokenizer(start, verbose=False)["input_ids"])
+    if count > most:
+        raise too_long(count, len(text), most, more=len(start) < len(text))
 
 
 def require_fast(tokenizer: Any) -> None:
@@ -102,7 +115,7 @@ def _pair(tokenizer: Any, first: str, second: str) -> TextInput:
     )
 
 
-def _chat(tokenizer: Any, messages: list[Mapping[str, str]]) -> TextInput:
+def _chat(tokenizer: Any, messages: list[Mapping[str, str]], most: int | None) -> TextInput:
     """Render with the model's own template and tokenize the result, adding nothing (no second BOS)."""
     if not getattr(tokenizer, "chat_template", None):
         raise HeedfulError(
@@ -115,11 +128,12 @@ def _chat(tokenizer: Any, messages: list[Mapping[str, str]]) -> TextInput:
                 f"not a chat message: {dict(turn)!r}", fix="Use {'role': 'user', 'content': '...'}"
             )
     waiting = messages[-1]["role"] != "assistant"
-    rendered = render(tokenizer, messages, waiting)
+    rendered = _checked(render(tokenizer, messages, waiting))
+    _refuse_long(tokenizer, rendered, most)
     batch = tokenizer(rendered, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
     spans = text_spans.repair_offsets(rendered, batch["offset_mapping"], [False] * len(batch["input_ids"]))
     turns = _content_spans(tokenizer, rendered, messages, waiting)
-    segments = [_turn_of(span, turns) for span in spans]
+    segments = _turns_of(spans, turns)
     special = [segment < 0 for segment in segments]
     return build(
         tokenizer, rendered, batch["input_ids"], spans, special, segments, batch.get("token_type_ids")
@@ -135,7 +149,7 @@ def _content_spans(
     scaffolding, so a content that reads like scaffolding ("user") is found where it really stands. A template
     that reads its contents, and so writes something else around the markers, is searched from left to right.
     """
-    markers = [f"\ue000{index}\ue001" for index in range(len(messages))]
+    markers = [f"\ue000{index}\ue001" for index in range(len(messages))]  # as MARKER finds them
     marked = [{**turn, "content": marker} for turn, marker in zip(messages, markers, strict=True)]
     frame = render(tokenizer, marked, waiting)
     for strip in (False, True):  # templates may strip what they are given
@@ -147,14 +161,15 @@ def _content_spans(
 
 def _fill(frame: str, markers: list[str], contents: list[str], rendered: str) -> list[Span | None] | None:
     """Spans of the contents when putting them in place of the markers gives the rendered text, else None."""
-    filled, spans = "", []
-    for marker, content in zip(markers, contents, strict=True):
-        before, result, frame = frame.partition(marker)
-        if not result or marker in frame:
-            return None
-        filled += before + content
-        spans.append((len(filled) - len(content), len(filled)) if content.strip() else None)
-    return spans if filled + frame == rendered else None
+    if MARKER.findall(frame) != markers:
+        return None
+    spans, parts, end = list[Span | None](), list[str](), 0
+    between = MARKER.split(frame)
+    for before, content in zip(between, contents, strict=False):  # one more stands behind the last content
+        parts += (before, content)
+        end += len(before) + len(content)
+        spans.append((end - len(content), end) if content.strip() else None)
+    return spans if "".join(parts) + between[-1] == rendered else None
 
 
 def _search(rendered: str, messages: list[Mapping[str, str]]) -> list[Span | None]:
@@ -168,11 +183,16 @@ def _search(rendered: str, messages: list[Mapping[str, str]]) -> list[Span | Non
     return spans
 
 
-def _turn_of(span: Span, turns: Sequence[Span | None]) -> int:
-    for index, turn in enumerate(turns):
-        if turn is not None and span[0] < turn[1] and span[1] > turn[0]:
-            return index
-    return -1
+def _turns_of(spans: Sequence[Span], turns: Sequence[Span | None]) -> list[int]:
+    """For each token the first turn that it shares a character with, else -1. Turns are in order."""
+    known = [(turn, index) for index, turn in enumerate(turns) if turn is not None]
+    ends = [turn[1] for turn, _ in known]
+    segments = []
+    for start, end in spans:
+        place = bisect_right(ends, start)  # the first turn that ends behind the start of the token
+        inside = place < len(known) and known[place][0][0] < end
+        segments.append(known[place][1] if inside else -1)
+    return segments
 
 
 ENDLESS = 1000  # characters without a break that no tokenizer can know as one word
@@ -261,10 +281,12 @@ class TooLong(HeedfulError):
     """A text longer than the model reads: callers that cannot read in windows give other advice."""
 
 
-def too_long(tokens: int, characters: int, window: int) -> HeedfulError:
+def too_long(tokens: int, characters: int, window: int, *, more: bool = False) -> HeedfulError:
+    """`more`: it has more tokens than these."""
+    least = "more than " if more else ""
     return TooLong(
-        f"the text has {tokens:,} tokens ({characters:,} characters)",
-        f"the model reads at most {window:,}, so that is {tokens - window:,} too many",
+        f"the text has {least}{tokens:,} tokens ({characters:,} characters)",
+        f"the model reads at most {window:,}, so that is {least}{tokens - window:,} too many",
         "Shorten it, or use long='truncate' or long='window' (--long truncate, --long window)",
     )
 

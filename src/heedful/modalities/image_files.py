@@ -8,6 +8,7 @@ colours of 8 bits: heedful.modalities.image_colours.
 from __future__ import annotations
 
 import io
+import logging
 import re
 import stat
 import warnings
@@ -188,6 +189,10 @@ def pillow() -> Any:
         raise HeedfulError(
             "pictures need Pillow", "it is not installed", "pip install 'heedful[images]'"
         ) from None
+    # without a handler, Python prints what Pillow logs about a damaged file beside our own line
+    logger = logging.getLogger("PIL")
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
     return Image
 
 

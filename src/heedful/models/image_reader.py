@@ -102,9 +102,11 @@ class ImageReader:
         if self.processor is None:
             return WHOLE
         if (height, width) not in self._windows:
-            along, down = (np.arange(width) + 0.5) / width, (np.arange(height) + 0.5) / height
-            ramps = np.stack(np.broadcast_arrays(along, down[:, None], 0.5), axis=2)
-            seen = processed(self.processor, np.round(255 * ramps).astype(np.uint8)) / 255.0
+            ramps = np.empty((height, width, 3), dtype=np.uint8)  # a large picture would be large in floats
+            ramps[..., 0] = np.round(255 * (np.arange(width) + 0.5) / width)
+            ramps[..., 1] = np.round(255 * (np.arange(height) + 0.5) / height)[:, None]
+            ramps[..., 2] = 128
+            seen = processed(self.processor, ramps) / 255.0
             left, right = _ends(seen[..., 0].mean(0), width)
             top, bottom = _ends(seen[..., 1].mean(1), height)
             self._windows[height, width] = (left, top, right, bottom)

@@ -107,6 +107,15 @@ def _largest(raw: IO[bytes], group: RowGroup, names: set[str]) -> tuple[int, str
     return largest, ""
 
 
+def row_count(path: Path) -> int:
+    """As its footer says."""
+    try:
+        with path.open("rb") as raw:
+            return sum(group.rows for group in row_groups(raw))
+    except (OSError, BrokenPage) as error:
+        raise HeedfulError(f"{path.name} is not a whole Parquet file", str(error)) from None
+
+
 def names(path: Path) -> list[str]:
     """The columns; nothing where it cannot be read."""
     import pyarrow as pa

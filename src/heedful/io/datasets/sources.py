@@ -40,6 +40,7 @@ USUAL = {  # names by which columns of a table of pictures are found
 # files up to so many bytes are known by their SHA-256, larger ones by size and time
 MAX_HASHED_BYTES = 1 << 30
 SHUFFLE_ROWS = 20_000  # rows that are held to be taken in random order
+MAX_SHUFFLED = 10_000_000  # rows of a file that is read in random order: each of them is looked at
 _END = object()
 
 
@@ -90,7 +91,9 @@ class FileSource:
             return known | {"sha256": hashlib.file_digest(file, "sha256").hexdigest()}
 
     def count(self) -> int | None:
-        """By reading it once: nothing beside the work on one text."""
+        """By reading it once: nothing beside the work on one text. A Parquet file says it."""
+        if self.limit is None and self.kind == "parquet":
+            return parquet_file.row_count(self.path)
         return sum(1 for _ in self.rows())
 
 
@@ -165,7 +168,14 @@ def in_random_order(source: Source, seed: int, window: int = SHUFFLE_ROWS) -> It
 
 def _shuffled(source: Source, seed: int, window: int) -> Iterator[DataRow]:
     every = replace(source, limit=None)
-    order = np.random.default_rng([seed, 2]).permutation(every.count() or 0)[: source.limit]
+    count = every.count() or 0
+    if count > MAX_SHUFFLED:
+        raise HeedfulError(
+            f"{count:,} rows are too many to draw from",
+            f"at most {MAX_SHUFFLED:,} are possible",
+            "Split the file",
+        )
+    order = np.random.default_rng([seed, 2]).permutation(count)[: source.limit]
     for first in range(0, len(order), window):
         here = order[first : first + window].tolist()
         wanted = dict.fromkeys(here)
