@@ -406,7 +406,10 @@ def _changed(parameter: Any, hint: Any, file: Path) -> list[str]:
     if choices:
         value = next(one for one in choices if one != parameter.default)
     else:
-        value = "67" if int in kinds else "0.37" if float in kinds else str(file)
+        free = (
+            file.with_name("new") if option in ("--out", "--html") else file
+        )  # what is written is not there
+        value = "67" if int in kinds else "0.37" if float in kinds else str(free)
     return [option, value, option, value] if parameter.multiple else [option, value]
 
 

@@ -338,8 +338,13 @@ def test_forged_blobs_open_or_are_refused(run: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["lab", "audit", "activations", "sae"])
 def test_forged_manifests_open_or_are_refused(run: Path, kind: str) -> None:
     manifest = manifest_of(run)
-    for path in leaves(manifest):
-        for value in (*WRONG, ...):
+    for number, path in enumerate(leaves(manifest)):
+        every = (*WRONG, ...)
+        if (
+            kind == "audit"
+        ):  # one wrong value per place, by turns: an audit is computed again when it is opened
+            every = (every[number % len(every)],)
+        for value in every:
             (run / "manifest.json").write_text(json.dumps(spoilt(manifest, path, value)))
             with suppress(HeedfulError):
                 read(run)
