@@ -342,7 +342,7 @@ def test_forged_manifests_open_or_are_refused(run: Path, kind: str) -> None:
         every = (*WRONG, ...)
         if (
             kind == "audit"
-        ):  # one wrong value per place, by turns: an audit is computed again when it is opened
+        ):  # one value per place, by turns: each time it is computed again
             every = (every[number % len(every)],)
         for value in every:
             (run / "manifest.json").write_text(json.dumps(spoilt(manifest, path, value)))
