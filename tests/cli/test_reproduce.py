@@ -406,9 +406,7 @@ def _changed(parameter: Any, hint: Any, file: Path) -> list[str]:
     if choices:
         value = next(one for one in choices if one != parameter.default)
     else:
-        free = (
-            file.with_name("new") if option in ("--out", "--html") else file
-        )  # not there yet
+        free = file.with_name("new") if option in ("--out", "--html") else file  # not there yet
         value = "67" if int in kinds else "0.37" if float in kinds else str(free)
     return [option, value, option, value] if parameter.multiple else [option, value]
 

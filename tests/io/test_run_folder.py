@@ -340,9 +340,7 @@ def test_forged_manifests_open_or_are_refused(run: Path, kind: str) -> None:
     manifest = manifest_of(run)
     for number, path in enumerate(leaves(manifest)):
         every = (*WRONG, ...)
-        if (
-            kind == "audit"
-        ):  # one value per place, by turns: each time it is computed again
+        if kind == "audit":  # one value per place, by turns: each time it is computed again
             every = (every[number % len(every)],)
         for value in every:
             (run / "manifest.json").write_text(json.dumps(spoilt(manifest, path, value)))
