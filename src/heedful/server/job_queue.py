@@ -27,7 +27,7 @@ from heedful.server.model_thread import Busy
 WORKERS = 4
 MAX_WAITING_PER_OWNER, MAX_WAITING = 8, 64  # jobs that may wait: of one owner, and of everybody
 MAX_WAITING_PER_PEER = 32  # of one address: an owner is a name that the client chooses
-MAX_FINISHED_JOBS = 100  # finished jobs that are remembered,
+MAX_FINISHED_JOBS = 30  # finished jobs that are remembered with their results,
 MAX_FINISHED_OF_KIND = {"attention": 10, "live": 20}  # and of kinds that are large, or come with every text
 ENDED = ("done", "failed", "cancelled")
 

@@ -47,7 +47,7 @@ from heedful.server.schemas import requests, responses
 LIVE_SECONDS = 0.2  # seconds that the methods together may take while one types;
 FIRST_METHOD_SECONDS = 0.5  # where none fits into that, the cheapest may take so long
 FAITHFUL_METHODS = ("occlusion", "integrated-gradients", "lime", "grad-x-input")
-CROWD_SIZE = 8  # half of that where so many others wait, a third for twice as many, and so on
+CROWD_SIZE = 2  # half of that where so many others wait, a third for twice as many, and so on
 QUEUE_FOR_TEST = 2  # others that wait: from so many on, no test starts by itself
 QUICK_ROW = 0.02  # seconds per model input up to which sampling methods are warmed up, too
 OWN = "occlusion"  # where it is cheap enough to run, so is removing each word by another operator
