@@ -378,7 +378,7 @@ def test_a_page_that_cannot_be_written(toy: Any, tmp_path: Path, capsys: pytest.
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (b"words " * 200_000, b"heedful: the text has 600,002 tokens (1,200,000 characters)"),
+        (b"words " * 200_000, rb"heedful: the text has more than [\d,]+ tokens \(1,200,000 characters\)"),
         (b"w" * 1_000_000, b"heedful: 1,000,000 characters without a break are one unknown word"),
     ],
     ids=["words", "no break"],
@@ -392,7 +392,7 @@ def test_a_million_characters_are_refused_with_their_number(
     command = [sys.executable, "-m", "heedful", "explain", "--model", str(tmp_path)]
     done = subprocess.run(command, input=text, capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr.startswith(told)
+    assert re.match(told, done.stderr)
     assert done.stderr.count(b"\n") == 1
 
 
