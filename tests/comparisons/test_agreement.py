@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from heedful.comparisons.agreement import MEASURES, chance, chance_band
+from heedful.comparisons.agreement import MEASURES, MOST_PAIRWISE, chance, chance_band, kendall
 from heedful.comparisons.result import Comparison, matrix
 from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
@@ -79,6 +79,14 @@ def test_equals_scipy(pairs: list[tuple[float, float]]) -> None:
         kendall, spearman = stats.kendalltau(a, b).statistic, stats.spearmanr(a, b).statistic
     np.testing.assert_allclose(matrix(both, "kendall")[1][0, 1], kendall, atol=1e-12)
     np.testing.assert_allclose(matrix(both, "spearman")[1][0, 1], spearman, atol=1e-12)
+
+
+@pytest.mark.parametrize("words", [MOST_PAIRWISE - 1, MOST_PAIRWISE, MOST_PAIRWISE + 1])
+@pytest.mark.parametrize("ties", [2, 7, 1000])
+def test_kendall_is_the_same_by_pairs_and_by_sorting(words: int, ties: int) -> None:
+    rng = np.random.default_rng([words, ties])
+    a, b = rng.integers(0, ties, (2, words)).astype(float)
+    np.testing.assert_allclose(kendall(a, b), stats.kendalltau(a, b).statistic, rtol=0, atol=1e-14)
 
 
 def test_top_k_counts_shared_words_by_size() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from heedful.core.errors import HeedfulError
 from heedful.server.job_queue import ENDED, MAX_FINISHED_JOBS, MAX_WAITING, MAX_WAITING_PER_OWNER, Job, Jobs
-from heedful.server.model_thread import Busy
+from heedful.server.model_thread import Busy, ModelThread, OpenQuestions
 
 
 @pytest.fixture
@@ -169,3 +169,54 @@ def test_time_left_follows_what_is_done() -> None:
     found.state, found.began = "running", time.time() - 10
     found.done, found.total = 1, 5
     assert found.left == pytest.approx(40, rel=0.05)
+
+
+def test_a_job_stands_still_while_a_question_is_open(jobs: Jobs) -> None:
+    """It counts on only when the question has been answered, whether that waited or ran."""
+    questions, go = OpenQuestions(), threading.Event()
+    thread, rounds = ModelThread("model", 4, questions), []
+    first = thread.put(lambda: go.wait(20))
+    second = thread.put(lambda: len(rounds))
+
+    def work(own: Job) -> None:
+        own.give_way = lambda: questions.give_way(20)
+        for number in range(3):
+            own.report("counting", number)
+            rounds.append(number)
+
+    found = jobs.put(job(work))
+    until(lambda: found.state == "running")
+    assert questions.count == 2
+    go.set()
+    assert first.result(20) is True
+    assert second.result(20) == 0
+    assert ended(found).state == "done"
+    assert len(rounds) == 3
+    assert questions.count == 0
+    thread.close()
+
+
+def test_questions_that_never_end_do_not_stop_a_job_for_good() -> None:
+    questions, go = OpenQuestions(), threading.Event()
+    thread = ModelThread("model", 4, questions)
+    thread.put(lambda: go.wait(20))
+    questions.give_way(0.01)  # returns
+    assert questions.count == 1
+    go.set()
+    thread.close()
+
+
+def test_questions_that_fail_or_are_dropped_are_not_open() -> None:
+    questions, go = OpenQuestions(), threading.Event()
+    thread = ModelThread("model", 2, questions)
+    failing = thread.put(lambda: [go.wait(20), 1 / 0])
+    until(lambda: thread.queue.empty())
+    dropped = [thread.put(lambda: None) for _ in range(2)]
+    with pytest.raises(Busy):
+        thread.put(lambda: None)
+    assert questions.count == 3
+    thread.close()
+    go.set()
+    assert isinstance(failing.exception(20), ZeroDivisionError)
+    assert all(one.cancelled() for one in dropped)
+    until(lambda: questions.count == 0)

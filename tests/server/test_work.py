@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,6 +15,9 @@ from tests.server.serving import finished
 import heedful
 from heedful.comparisons.result import Comparison
 from heedful.server import app
+from heedful.server.job_queue import ENDED
+from heedful.server.model_pool import ModelPool
+from heedful.server.run_list import Runs
 
 TEXT = "the service is not bad"
 ASK = {"model": "zoo:sentiment", "text": TEXT}
@@ -170,13 +174,32 @@ def test_replicas_share_weights_and_nothing_else(server_state: app.ServerState) 
 
 
 def test_a_function_has_no_replica_and_takes_turns() -> None:
-    from heedful.server.model_pool import ModelPool
-
     pool = ModelPool()
     served = pool.add(lambda texts: [[float(len(text)), 0.0] for text in texts])
     with served.replica(0) as replica:
         assert replica is served.model
     pool.close()
+
+
+def test_jobs_give_way_unless_questions_wait_for_them(server_state: app.ServerState, tmp_path: Path) -> None:
+    """A job on a copy of the model stands still for questions. One that holds the only copy does not: the
+    questions wait for it."""
+    from heedful.server.schemas.requests import AttentionRequest
+
+    def given_way(state: app.ServerState, name: str) -> bool:
+        seen: list[bool] = []
+        ask = AttentionRequest(model=name, text=TEXT, owner="one")
+        job = state.start("test", ask, lambda _, own: seen.append(own.give_way is not None))
+        while job.state not in ENDED:
+            time.sleep(0.01)
+        return seen[0]
+
+    assert given_way(server_state, "zoo:sentiment")
+    pool = ModelPool()
+    served = pool.add(lambda texts: [[float(len(text)), 0.0] for text in texts])
+    state = app.ServerState(pool, Runs(tmp_path))
+    assert not given_way(state, served.name)
+    state.close()
 
 
 def test_attention(client: httpx.Client, model: Any) -> None:

@@ -106,13 +106,13 @@ class Plan(NotebookRepr):
         """Of all methods together, without the evidence: between the fewest and the most of each."""
         return self._together({name: math.sqrt(least * most) for name, (least, most) in self.rows.items()})
 
-    @property
+    @cached_property
     def weighing(self) -> int:
         """Most rows that weighing asks for."""
         units = len(self.x.units(self.settings["unit"]))
         return rows_of(units, len(self.chosen) - 1, self.metrics, self.draws) if self.metrics and units else 0
 
-    @property
+    @cached_property
     def draws(self) -> int:
         """Random orders of the evidence: as many as a test of all methods takes, where that is cheap."""
         if (chosen := self.settings.get("draws")) is not None:

@@ -10,7 +10,10 @@ from heedful.reports.visible import visible
 
 def esc(text: object) -> str:
     """Escaped, with controls made visible; line breaks and tabs stay."""
-    parts = str(text).replace("\r\n", "\n").split("\n")
+    whole = str(text)
+    if whole.isprintable():  # as nearly every text of a page is
+        return html.escape(whole)
+    parts = whole.replace("\r\n", "\n").split("\n")
     return "\n".join("\t".join(html.escape(visible(cell)) for cell in part.split("\t")) for part in parts)
 
 

@@ -9,6 +9,8 @@ BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 def visible(text: str) -> str:
     """Control characters become pictures (␀, ␛, ␊), bidi overrides �."""
+    if text.isprintable():  # no such character has a picture: the quick way for nearly every text
+        return text
     return "".join(_picture(character) for character in text)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -31,7 +31,7 @@ from heedful.modalities.image_png import png
 from heedful.modalities.joint import JointInput
 from heedful.models.image_rows import Composer, image_rows
 from heedful.server.explanation_cache import ExplanationCache
-from heedful.server.live_explain import explain_live, predicted
+from heedful.server.live_explain import claims_about, predicted
 from heedful.server.picture_cells import cells_of, pictured
 from heedful.server.schemas import requests, responses
 from heedful.server.what_if import claim_of, is_wanted, usual_operator
@@ -41,9 +41,9 @@ Region = npt.NDArray[np.bool_]  # (cells,)
 
 
 def remove_region(
-    model: Model, ask: requests.BrushRequest, memory: ExplanationCache
+    model: Model, ask: requests.BrushRequest, memory: ExplanationCache, waiting: int = 0
 ) -> responses.RemovedRegion:
-    have = _explained(model, ask, memory)
+    have = claims_about(model, ask, memory, waiting)
     first = next(iter(have.values()))
     x, target = first.x, first.target
     picture, cell = pictured(x, ask.unit or x.default_unit)
@@ -70,18 +70,6 @@ def remove_region(
         operators=[operator],
         notes=_notes(region),
     )
-
-
-def _explained(
-    model: Model, ask: requests.BrushRequest, memory: ExplanationCache
-) -> Mapping[str, Attribution]:
-    """The methods whose claims are shown; those that cost little are run if they were not."""
-    have = memory.of(ask.key)
-    if not have or not have.keys() >= set(ask.methods or ()):
-        shared = requests.LiveRequest.model_fields.keys() & requests.BrushRequest.model_fields.keys()
-        explain_live(model, requests.LiveRequest(**{name: getattr(ask, name) for name in shared}), memory)
-        have = memory.of(ask.key)
-    return have
 
 
 def _region(cells: Sequence[int], count: int) -> Region:

@@ -6,7 +6,8 @@ Each owner (a browser) has one job running at a time and the workers go round th
 much does not keep the others waiting. An owner is a name that the client chooses, so all owners at one other
 machine together leave one worker and half of the queue to the rest. A job knows the number of its worker, so
 that it takes the right replica of a model. It reports where it stands by `Job.report`, which is also where a
-cancelled job ends, and shows what it has so far by `Job.show`.
+cancelled job ends and where a job stands still while questions wait, and shows what it has so far by
+`Job.show`.
 """
 
 from __future__ import annotations
@@ -60,9 +61,12 @@ class Job:
     changes: int = 0  # grows with every report
     shown: int = 0  # grows with every result shown
     stop: bool = False
+    give_way: Callable[[], None] | None = None  # returns when the job may go on
 
     def report(self, label: str, done: int = 0, total: int = 0) -> None:
         """Where it stands."""
+        if self.give_way is not None:
+            self.give_way()
         if self.stop:
             raise Cancelled
         self.label, self.done, self.total = label, done, total

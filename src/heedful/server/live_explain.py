@@ -169,10 +169,8 @@ def explain_live(
     """`waiting`: how many others are; the more, the less is done for each. `room`: whether a test may start
     by itself."""
     made, skipped = planned(model, ask, memory)
-    known, seconds = memory.of(ask.key), expected_seconds(made, memory, ask.model)
-    names = cheap(made, known, seconds, LIVE_SECONDS / (1 + waiting / CROWD_SIZE))
-    comparison = run_some(made, [*names, *known], known)
-    memory.add(ask.key, [item for item in comparison.attributions if item.method not in known])
+    seconds = expected_seconds(made, memory, ask.model)
+    names, comparison = run_cheap(made, ask, memory, seconds, waiting)
     skipped |= comparison.skipped
     comparison = replace(comparison, skipped={})
     is_small = is_cheap(made)
@@ -195,6 +193,38 @@ def explain_live(
         notes=[f"{who}: {what}" for who, what in notes(comparison)],
         operators=list(model.operators),
     )
+
+
+def run_cheap(
+    made: Plan,
+    ask: requests.LiveRequest,
+    memory: ExplanationCache,
+    seconds: Mapping[str, float],
+    waiting: int,
+) -> tuple[list[str], Comparison]:
+    """(methods that cost little, these and what was known before)"""
+    known = memory.of(ask.key)
+    names = cheap(made, known, seconds, LIVE_SECONDS / (1 + waiting / CROWD_SIZE))
+    comparison = run_some(made, [*names, *known], known)
+    memory.add(ask.key, [item for item in comparison.attributions if item.method not in known])
+    return names, comparison
+
+
+def claims_about(
+    model: Model,
+    ask: requests.WhatIfRequest | requests.BrushRequest,
+    memory: ExplanationCache,
+    waiting: int = 0,
+) -> dict[str, Attribution]:
+    """Methods whose claims are shown beside a change; those that cost little are run if they were not."""
+    known = memory.of(ask.key)
+    if known and known.keys() >= set(ask.methods or ()):
+        return known
+    shared = requests.LiveRequest.model_fields.keys() & type(ask).model_fields.keys()
+    whole = requests.LiveRequest(**{name: getattr(ask, name) for name in shared})
+    made, _ = planned(model, whole, memory)
+    run_cheap(made, whole, memory, expected_seconds(made, memory, ask.model), waiting)
+    return memory.of(ask.key)
 
 
 def warm_up(name: str, model: Model, memory: ExplanationCache) -> None:

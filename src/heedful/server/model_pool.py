@@ -24,7 +24,7 @@ from starlette.requests import Request
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
 from heedful.models.load import load
-from heedful.server.model_thread import ModelThread
+from heedful.server.model_thread import ModelThread, OpenQuestions
 
 MAX_WAITING = 256  # quick questions that may wait for one model
 MAX_MODELS = 8  # models in memory
@@ -43,11 +43,17 @@ class ServedModel:
     dictionary: Any = None  # where its features are: a folder, an SAE, or None
     texts: Any = None  # on which features are read
     lock: threading.RLock = field(default_factory=threading.RLock)
+    questions: OpenQuestions = field(default_factory=OpenQuestions)  # of all models
 
     def __post_init__(self) -> None:
-        self.worker = ModelThread(self.name, MAX_WAITING)
+        self.worker = ModelThread(self.name, MAX_WAITING, self.questions)
         self._replicas: dict[int, Model] = {}  # worker of jobs -> model
         self._replica_lock = threading.Lock()
+
+    @property
+    def waiting(self) -> int:
+        """Questions that wait for this model."""
+        return self.worker.queue.qsize()
 
     async def run_quick(self, request: Request, work: Callable[[Model], Answer]) -> Answer:
         """In the model's own thread."""
@@ -93,6 +99,7 @@ class ModelPool:
     def __init__(self, allow_load: bool = False, root: Path | None = None) -> None:
         self.allow_load, self.root = allow_load, root
         self.served: dict[str, ServedModel] = {}
+        self.questions = OpenQuestions()
         self._loading = threading.Lock()
 
     def add(self, source: Any, allow_pickle: bool = False) -> ServedModel:
@@ -100,7 +107,8 @@ class ModelPool:
         named = str(source) if isinstance(source, str | Path) else None
         options: dict[str, Any] = {} if named is None else {"allow_pickle": allow_pickle}
         model = load(source, **options)
-        served = ServedModel(named or _free(model.name, self.served), named, model, options)
+        name = named or _free(model.name, self.served)
+        served = ServedModel(name, named, model, options, questions=self.questions)
         served.dictionary, served.texts = _beside(named)
         self.served[served.name] = served
         return served
@@ -142,7 +150,8 @@ class ModelPool:
                 )
             place = self._place(name)
             options: dict[str, Any] = {"local_only": True}
-            served = ServedModel(name, place, load(place, **options), options)
+            model = load(place, **options)
+            served = ServedModel(name, place, model, options, questions=self.questions)
             served.dictionary, served.texts = _beside(name)
             self.served[name] = served
             return served

@@ -1,7 +1,8 @@
 """One thread for a model: its calls come one after the other, and other requests are answered meanwhile.
 
 A queue of limited length stands before it: when it is full, one is told so at once instead of waiting. A
-question whose asker has left is not begun.
+question whose asker has left is not begun. While questions wait or run, jobs stand still for a moment
+(`OpenQuestions`): Python runs one thread at a time, so a job would double the time of each answer.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from starlette.requests import Request
 
 Answer = TypeVar("Answer")
 POLL_SECONDS = 0.5  # seconds between looks whether the asker is still there
+GIVE_WAY_SECONDS = 0.5  # the longest that a job stands still at a time: under any load it gets on
 
 
 class Busy(Exception):
@@ -27,11 +29,36 @@ class ClientDisconnected(Exception):
     """Whoever asked has left."""
 
 
-class ModelThread:
-    """Runs jobs in the order in which they came."""
+class OpenQuestions:
+    """How many questions wait or run, of all models together."""
 
-    def __init__(self, name: str, waiting: int) -> None:
-        self.name = name
+    def __init__(self) -> None:
+        self.count = 0
+        self._change = threading.Condition()
+
+    def add(self, future: Future[Any]) -> None:
+        """Open until the future has ended, in whatever way."""
+        with self._change:
+            self.count += 1
+        future.add_done_callback(self._remove)
+
+    def _remove(self, _: Future[Any]) -> None:
+        with self._change:
+            self.count -= 1
+            if not self.count:
+                self._change.notify_all()
+
+    def give_way(self, seconds: float = GIVE_WAY_SECONDS) -> None:
+        """Return when no question is open, or after so many seconds."""
+        with self._change:
+            self._change.wait_for(lambda: not self.count, seconds)
+
+
+class ModelThread:
+    """Runs questions in the order in which they came."""
+
+    def __init__(self, name: str, waiting: int, questions: OpenQuestions) -> None:
+        self.name, self.questions = name, questions
         self.queue: Queue[tuple[Future[Any], Callable[[], Any]] | None] = Queue(waiting)
         self.thread = threading.Thread(target=self._work, name=f"heedful {name}", daemon=True)
         self.thread.start()
@@ -44,6 +71,7 @@ class ModelThread:
             raise Busy(
                 f"{self.name} has {self.queue.maxsize} questions waiting already. Try again in a moment."
             ) from None
+        self.questions.add(future)
         return future
 
     async def run(self, request: Request, job: Callable[[], Answer]) -> Answer:

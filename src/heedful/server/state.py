@@ -68,6 +68,8 @@ class ServerState:
         def job_work(job: Job) -> None:
             job.report("waiting for the model")
             with served.replica(job.worker) as model:
+                if model is not served.model:  # else the questions wait for this job
+                    job.give_way = self.models.questions.give_way
                 work(model, job)
 
         return self.jobs.put(Job(kind, ask.owner, ask.model_dump(), job_work, peer=peer.get()))

@@ -31,7 +31,7 @@ from heedful.modalities.text_windows import select
 from heedful.models.adapter import token_model
 from heedful.server import input_parts
 from heedful.server.explanation_cache import ExplanationCache
-from heedful.server.live_explain import explain_live, predicted
+from heedful.server.live_explain import claims_about, predicted
 from heedful.server.schemas import requests, responses
 
 STAND_INS = ("mask", "unk")
@@ -40,14 +40,9 @@ Ways = dict[int, str]  # word that goes -> the operator by which it goes
 
 
 def apply_edits(
-    model: Model, ask: requests.WhatIfRequest, memory: ExplanationCache
+    model: Model, ask: requests.WhatIfRequest, memory: ExplanationCache, waiting: int = 0
 ) -> responses.WhatIfResponse:
-    shared = requests.LiveRequest.model_fields.keys() & requests.WhatIfRequest.model_fields.keys()
-    whole = requests.LiveRequest(**{name: getattr(ask, name) for name in shared})
-    have = memory.of(ask.key)
-    if not have or not have.keys() >= set(ask.methods or ()):  # not asked before, or not for all of them
-        explain_live(model, whole, memory)
-        have = memory.of(ask.key)
+    have = claims_about(model, ask, memory, waiting)
     first: Attribution = next(iter(have.values()))
     x, target = text_of(first.x), first.target
     if model.window is not None and len(x) > model.window:

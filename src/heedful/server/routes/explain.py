@@ -50,7 +50,7 @@ def server_info(state: RequestState) -> responses.ServerInfo:
         picture_limit=MAX_PICTURE_BYTES,
         written=requests.MAX_WRITTEN,
         runs=state.runs.root.is_dir(),
-        waiting={s.name: s.worker.queue.qsize() for s in served_models},
+        waiting={s.name: s.waiting for s in served_models},
     )
 
 
@@ -111,7 +111,7 @@ async def explain_live(
 
     def job(model: Model) -> responses.LiveAnswer:
         room = len(state.jobs.active(automatic_test.KIND)) < automatic_test.MAX_AT_ONCE
-        return live_explain.explain_live(model, ask, state.memory, served.worker.queue.qsize(), room)
+        return live_explain.explain_live(model, ask, state.memory, served.waiting, room)
 
     return await served.run_quick(request, job)
 
@@ -121,8 +121,9 @@ async def try_edits(
     ask: requests.WhatIfRequest, request: Request, state: RequestState
 ) -> responses.WhatIfResponse:
     """Words changed: what methods claim beside what the model does."""
-    return await state.models.get(ask.model).run_quick(
-        request, lambda m: what_if.apply_edits(m, ask, state.memory)
+    served = state.models.get(ask.model)
+    return await served.run_quick(
+        request, lambda m: what_if.apply_edits(m, ask, state.memory, served.waiting)
     )
 
 
@@ -131,8 +132,9 @@ async def remove_region(
     ask: requests.BrushRequest, request: Request, state: RequestState
 ) -> responses.RemovedRegion:
     """A region of a picture removed: what methods claim beside what the model does."""
-    return await state.models.get(ask.model).run_quick(
-        request, lambda m: brush.remove_region(m, ask, state.memory)
+    served = state.models.get(ask.model)
+    return await served.run_quick(
+        request, lambda m: brush.remove_region(m, ask, state.memory, served.waiting)
     )
 
 
