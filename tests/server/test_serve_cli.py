@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import httpx
 import pytest
 from tests.server.serving import finished
 
+from heedful.cli.commands.serve import MALLOC_ARENAS
 from heedful.cli.main import main
 from heedful.core.errors import HeedfulError
 from heedful.server.model_pool import paired
@@ -82,6 +84,7 @@ def test_without_a_folder_runs_go_when_it_stops(tmp_path: Path, end: signal.Sign
 
 HELD = """
 import sys, time, torch
+from heedful.cli.commands.serve import MALLOC_ARENAS
 from heedful.cli.main import main
 from heedful.server import app
 from heedful.server.schemas import requests
@@ -170,3 +173,35 @@ def test_beside_a_notebook(tmp_path: Path) -> None:
         assert page.address in repr(page)
     with pytest.raises(httpx.ConnectError):
         httpx.get(page.address)
+
+
+ARENAS = """
+import ctypes, sys, threading
+from heedful.cli.commands.serve import limit_malloc_arenas
+if sys.argv[1] == "limited":
+    limit_malloc_arenas()
+libc, together = ctypes.CDLL(None), threading.Barrier(6)
+libc.malloc.restype, libc.fopen.restype = ctypes.c_void_p, ctypes.c_void_p
+def work():
+    together.wait()
+    libc.malloc(1000)
+    together.wait()
+threads = [threading.Thread(target=work) for _ in range(6)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+file = ctypes.c_void_p(libc.fopen(sys.argv[2].encode(), b"w"))
+libc.malloc_info(0, file)
+libc.fclose(file)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
+def test_threads_share_two_pools_of_memory(tmp_path: Path) -> None:
+    """As glibc counts them; without the limit each thread has its own."""
+    counts = {}
+    for limit in ("limited", "free"):
+        env = {name: value for name, value in os.environ.items() if name != "MALLOC_ARENA_MAX"}
+        subprocess.run([sys.executable, "-c", ARENAS, limit, str(tmp_path / limit)], check=True, env=env)
+        counts[limit] = (tmp_path / limit).read_text().count("<heap nr=")
+    assert counts["limited"] <= MALLOC_ARENAS
+    assert counts["free"] > MALLOC_ARENAS

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -39,6 +41,7 @@ Names = Annotated[list[str] | None, option("--name", metavar="HOST", help=NAMES)
 TOKEN = "Require a token even on this machine. The token is the value of HEEDFUL_TOKEN, or a new token."
 Token = Annotated[bool, option("--token", help=TOKEN)]
 Browser = Annotated[bool, option("--open", help="Open the web page in a browser.")]
+M_ARENA_MAX, MALLOC_ARENAS = -8, 2  # the first is a constant of malloc.h
 SHORTEST = 16  # characters of a token somebody chose
 
 
@@ -69,6 +72,7 @@ def serve(
     address of --host, users need a token. The printed link contains the token.
     """
     silence_libraries()
+    limit_malloc_arenas()
     try:
         from heedful.server import app
         from heedful.server.model_pool import paired
@@ -98,6 +102,13 @@ def serve(
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does
     if not app.run(server, browser):
         _exit_at_once()
+
+
+def limit_malloc_arenas() -> None:
+    """Let the threads of this process share MALLOC_ARENAS pools of memory. By default glibc gives each thread
+    its own, and what one thread frees is of no use to the others: the server grew for as long as it ran."""
+    with suppress(AttributeError, OSError, TypeError):  # another C library or system
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, MALLOC_ARENAS)
 
 
 def _exit_at_once() -> None:
