@@ -23,6 +23,7 @@ from heedful.core.errors import HeedfulError
 from heedful.io.datasets import Columns, in_random_order, open_source
 from heedful.io.rationales import marks_of_mask
 from heedful.modalities.image_png import from_png
+from heedful.modalities.joint import JointInput
 from heedful.models.image_reader import ImageReader
 
 SIZE, CELL = 16, 4
@@ -297,6 +298,15 @@ def test_a_file_is_told_apart_by_its_columns_before_the_model_is_known(folder: P
     assert open_source(folder / "texts.csv", modality=None).modality == "text"
     rows = list(in_random_order(open_source(folder / "rows.csv", modality="image"), 0))
     assert len({row.digest for row in rows}) == 12
+
+
+def test_a_column_of_texts_is_refused_where_only_pictures_are_read(folder: Path) -> None:
+    table = folder / "named.csv"
+    table.write_text("path,words\n3/0.png,a three\n")
+    columns = Columns(text="words")
+    with pytest.raises(HeedfulError, match="'words' of texts would not be read"):
+        open_source(table, columns=columns, modality="image")
+    assert open_source(table, columns=columns, modality=JointInput.modality).columns.caption == "words"
 
 
 def test_units_of_a_mask() -> None:

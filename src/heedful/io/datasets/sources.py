@@ -294,6 +294,12 @@ def named_columns(path: Path, columns: Columns | None, modality: str | None) -> 
         if modality is None and there:  # texts or pictures: the model is not loaded yet
             raise missing_column(path, columns.text, there)
         return columns if modality is None else replace(columns, path=PATH)
+    if modality == "image" and columns.text != Columns().text:
+        raise HeedfulError(
+            f"the column {columns.text!r} of texts would not be read",
+            "this model reads pictures alone",
+            "Leave out --text-column, or name a model that compares pictures with texts",
+        )
     label, mask, boxes = (usual(field) for field in ("label", "mask", "boxes"))
     caption = _caption(columns, there) if modality == JointInput.modality else None
     return replace(columns, path=usual("path"), label=label, mask=mask, boxes=boxes, caption=caption)
