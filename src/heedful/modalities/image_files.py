@@ -24,6 +24,7 @@ import numpy.typing as npt
 from heedful.core.errors import HeedfulError
 from heedful.modalities import image_colours
 from heedful.modalities.image_colours import ON_WHITE, Pixels
+from heedful.modalities.png_length import is_cut_short
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -137,6 +138,8 @@ def _opened(file: Any, source: str) -> Iterator[Image]:
             raise _too_large(source, _size_by_header(file)) from None
         with opened as image:
             _check_size(image, source)
+            if image.format == "PNG" and is_cut_short(file):
+                raise HeedfulError(f"{source} cannot be read as a picture", "its data end early")
             yield image
 
 

@@ -12,8 +12,7 @@ import zlib
 import numpy as np
 
 from heedful.modalities.image_files import Pixels
-
-SIGNATURE = b"\x89PNG\r\n\x1a\n"
+from heedful.modalities.png_length import SIGNATURE
 
 
 def png(pixels: Pixels) -> bytes:
