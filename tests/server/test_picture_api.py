@@ -237,7 +237,7 @@ def test_a_body_without_a_length_is_not_read_to_its_end() -> None:
     asyncio.run(guarded({**scope, "headers": headers}, receive, send))
     assert said[0]["status"] == 413
     assert taken == (security.MAX_PICTURE_BYTES >> 20) + 1
-    assert guarded.uploads == 0
+    assert not guarded.uploads
 
 
 def test_few_pictures_are_on_their_way_at_once(served: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:

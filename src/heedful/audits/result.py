@@ -21,6 +21,7 @@ from heedful.audits.schemas import from_parquet
 from heedful.audits.shown_rows import ShownRow, examples_of, mistakes_of
 from heedful.core import registry
 from heedful.core.advice import Advice
+from heedful.core.command_line import stored_line
 from heedful.core.errors import HeedfulError
 from heedful.core.evidence import Evidence
 from heedful.core.exports import frame_of, plot_of
@@ -150,7 +151,7 @@ class Audit(StoredResult):
     @property
     def command(self) -> str | None:
         """The command line that repeats this audit. `None` if the audit was made in Python."""
-        return self.made.get("command")
+        return stored_line(self.made.get("command"))
 
     def advice(self) -> Advice:
         """The recommendation, for `heedful.explain(..., audit=...)`."""

@@ -1,6 +1,7 @@
 """A command as one would type it, for a result that is to be made again: one line for bash or zsh.
 
     command_line   a command, its options and its argument -> the line, quoted
+    stored_line    a line from a file -> the same, if `command_line` could have written it
     param_text     a value -> how --param METHOD.NAME=VALUE spells it
     param_value    the other way
 
@@ -17,6 +18,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 MAX_ARGUMENT_BYTES = 100_000  # bytes of one argument; Linux takes 131,071
+_WORD = r"""(?:[\w@%+=:,./-]+|'[^']*'(?:"'"'[^']*')*|\$'(?:[^'\\]|\\.)*')"""  # as `quoted` writes it
+_LINE = re.compile(rf"(?:echo - \| )?heedful(?: {_WORD})+", re.ASCII)
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")  # control, line breaks, turns of text
 
 
@@ -37,6 +40,11 @@ def command_line(name: str, options: Iterable[tuple[str, Any]], argument: str | 
     if any("\0" in word or len(word.encode(errors="surrogatepass")) > MAX_ARGUMENT_BYTES for word in words):
         return None
     return ("echo - | " if argument == "-" else "") + " ".join(map(quoted, words))
+
+
+def stored_line(line: object) -> str | None:
+    """None for any other line: a reader is told to type it, and the file may come from anybody."""
+    return line if isinstance(line, str) and _LINE.fullmatch(line) and not _UNSEEN.search(line) else None
 
 
 def _option(option: str, value: str) -> list[str]:

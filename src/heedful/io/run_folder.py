@@ -206,7 +206,11 @@ def open_run(folder: str | Path, most: int | None = MOST_BYTES) -> OpenRun:
 
 def read_manifest(folder: Path, most: int | None = MOST_BYTES) -> dict[str, Any]:
     """The manifest, checked to be one that this version reads."""
-    content = read_inside(folder, MANIFEST, most)
+    return checked_manifest(folder, read_inside(folder, MANIFEST, most))
+
+
+def checked_manifest(folder: Path, content: bytes) -> dict[str, Any]:
+    """The same from the content of the file."""
     try:
         manifest = json_object(content)
     except ValueError as error:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from heedful.core.errors import HeedfulError
 from heedful.modalities import image_colours
 from heedful.modalities.image_colours import ON_WHITE, Pixels
-from heedful.modalities.png_length import is_cut_short
+from heedful.modalities.png_length import has_too_many_chunks, is_cut_short
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -44,6 +44,7 @@ FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")  # parsers that P
 MAX_FILE_BYTES = 128 << 20
 MAX_PIXELS = 64_000_000  # of a file, by its header
 ORIENTATION = 0x0112  # the EXIF tag
+TIFF_TILE = (322, 323)  # the tags of the width and the height of a tile
 UNREADABLE = "it is damaged, or no picture of a known format"
 ADDRESS = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]+://")
 
@@ -132,6 +133,8 @@ def _opened(file: Any, source: str) -> Iterator[Image]:
     """A file whose header says that it is not too large."""
     image_module = pillow()
     with _one_clear_line(source):
+        if has_too_many_chunks(file):
+            raise HeedfulError(f"{source} cannot be read as a picture", "it has too many parts")
         try:
             opened = image_module.open(file, formats=FORMATS)
         except image_module.DecompressionBombError:
@@ -147,6 +150,11 @@ def _check_size(image: Image, source: str) -> None:
     width, height = image.size
     if width * height > MAX_PIXELS:
         raise _too_large(source, f"{width:,} × {height:,} pixels")
+    if image.format == "TIFF":
+        tags = getattr(image, "tag_v2", {})
+        wide, high = (tags.get(tag, 0) for tag in TIFF_TILE)
+        if wide * high > MAX_PIXELS:  # a tile is decoded whole, however small the picture in it is
+            raise _too_large(source, f"tiles of {wide:,} × {high:,} pixels")
 
 
 def _size_by_header(file: Any) -> str:
@@ -224,10 +232,7 @@ def _reason(error: Exception) -> str:
 
 
 def _from_pil(image: Image, source: str, side: int | None = None) -> Picture:
-    notes = []
-    if getattr(image, "n_frames", 1) > 1:
-        image.seek(0)
-        notes.append(f"the first of {getattr(image, 'n_frames', 1)} frames")
+    notes = ["the first of several frames"] if _has_frames(image) else []
     _check_size(image, source)  # a picture may be opened and not yet decoded
     limit = side if side is not None and max(image.size) > side else None
     notes += image_colours.depth_notes(image)
@@ -241,6 +246,15 @@ def _from_pil(image: Image, source: str, side: int | None = None) -> Picture:
     pixels, made = image_colours.of_image(_upright(image, left))
     picture = Picture(pixels, source, (*notes, *made), turn)
     return picture if limit is None else _with_size_note(picture, limit)
+
+
+def _has_frames(image: Image) -> bool:
+    """Whether there is a second one. Pillow would count them by reading the whole file, which may have a
+    million."""
+    if not getattr(image, "is_animated", False):
+        return False
+    image.seek(0)
+    return True
 
 
 def _with_size_note(picture: Picture, side: int) -> Picture:

@@ -11,7 +11,7 @@ from typing import Any
 
 from heedful.comparisons.result import Comparison
 from heedful.comparisons.single_text import METRICS
-from heedful.core.command_line import command_line, param_text
+from heedful.core.command_line import command_line, param_text, stored_line
 from heedful.modalities.image import ImageInput
 from heedful.modalities.text import TextInput
 
@@ -21,7 +21,7 @@ DEFAULTS: dict[str, Any] = {"draws": None, "unit": "word", "seed": 0, "budget": 
 
 def command(comparison: Comparison) -> str | None:
     """A line for a shell, or None where there is none that gives the same."""
-    if (typed := comparison.settings.get("command")) and isinstance(typed, str):
+    if typed := stored_line(comparison.settings.get("command")):
         return typed
     source, text, target = _source(comparison), _text(comparison), _target(comparison)
     params, metrics = _spelled(comparison), _metrics(comparison)

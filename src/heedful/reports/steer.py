@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from heedful.core.charts import Curve, Curves, Scatter, Series
+from heedful.core.command_line import stored_line
 from heedful.core.document import (
     Bullets,
     Cell,
@@ -181,8 +182,8 @@ def made(model: Mapping[str, Any], settings: Mapping[str, Any]) -> Fold:
             facts += _facts(name, value) if isinstance(value, Mapping) else [(NAMED.get(name, name), value)]
     pairs = tuple((name, _plain(name, value)) for name, value in facts if value not in (None, ""))
     inside: list[Node] = [Facts(pairs)]
-    if settings.get("command"):
-        inside.append(Code(str(settings["command"]), "Reproduce this"))
+    if command := stored_line(settings.get("command")):
+        inside.append(Code(command, "Reproduce this"))
     return Fold("How this was made", tuple(inside))
 
 

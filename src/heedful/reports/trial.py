@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from heedful.core.charts import Forest, Line
+from heedful.core.command_line import stored_line
 from heedful.core.document import (
     Bullets,
     Cell,
@@ -127,7 +128,7 @@ def _row(row: TrialRow, extras: Sequence[str]) -> Row:
 
 
 def _made(trial: Trial) -> tuple[Node, ...]:
-    command = trial.settings.get("command")
+    command = stored_line(trial.settings.get("command"))
     stopped = Paragraph(STOPPED, "soft") if trial.interrupted and command else None
     return nodes(Facts(tuple(_facts(trial))), stopped, Code(command, "Command line") if command else None)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +17,15 @@ from tempfile import TemporaryDirectory
 from heedful.core.errors import HeedfulError
 from heedful.io.files import check_folder
 from heedful.io.run_folder import MANIFEST
-from heedful.server.run_view import listed, view_run
+from heedful.server.run_view import listed, sound_text, view_run
 from heedful.server.schemas import responses
 
 MAX_DEPTH = 3  # folders below the root that are looked into
 MAX_LISTED_RUNS = 500
 MAX_FOLDERS = 20_000  # folders looked at
 MAX_STORED_RUNS = 2_000  # runs that the page itself may store
+Stamp = tuple[int, int, int]  # of a file: another one, or another content, has another
+Facts = tuple[str, str]  # kind and title
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,8 @@ class RunPlace:
 
 
 class Runs:
-    """What is in the root now: looked up at every call, so a run that has just ended is there.
+    """What is in the root now: looked up at every call, so a run that has just ended is there. A manifest
+    that has not changed since is not read again.
 
     Without a root, runs are in a temporary folder, which `close` removes.
     """
@@ -50,6 +54,7 @@ class Runs:
             root = Path(self._temporary.name)
         check_folder(root)
         self.root = root
+        self._read: dict[Path, tuple[Stamp, Facts | None]] = {}  # manifest -> what it said
 
     def close(self) -> None:
         if self._temporary is not None:
@@ -60,8 +65,28 @@ class Runs:
         if not self.root.is_dir():
             return []
         root = self.root.resolve()
-        places = [place for folder in _folders(root) if (place := _place(root, folder)) is not None]
+        read: dict[Path, tuple[Stamp, Facts | None]] = {}
+        places = [place for folder in _folders(root) if (place := self._place(root, folder, read))]
+        self._read = read
         return sorted(places, key=lambda place: -place.when)
+
+    def _place(
+        self, root: Path, folder: Path, read: dict[Path, tuple[Stamp, Facts | None]]
+    ) -> RunPlace | None:
+        manifest = folder / MANIFEST
+        try:
+            found = manifest.lstat()
+        except OSError:
+            return None
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        stamp = found.st_ino, found.st_size, found.st_mtime_ns
+        known = self._read.get(manifest)
+        read[manifest] = known if known is not None and known[0] == stamp else (stamp, listed(folder))
+        facts = read[manifest][1]
+        name = str(folder.relative_to(root))
+        shown = name.encode("utf-8", "replace").decode()
+        return facts and RunPlace(number(name), folder, shown, *facts, found.st_mtime)
 
     def listed(self) -> responses.RunList:
         places = self.all()
@@ -119,16 +144,6 @@ def _folders(root: Path) -> Iterator[Path]:
         level = [folder for folder in below if not (folder / "shards").is_dir()]
 
 
-def _place(root: Path, folder: Path) -> RunPlace | None:
-    manifest = folder / MANIFEST
-    if manifest.is_symlink() or not manifest.is_file():
-        return None
-    name = str(folder.relative_to(root))
-    shown = name.encode("utf-8", "replace").decode()
-    facts = listed(folder)
-    return facts and RunPlace(number(name), folder, shown, *facts, manifest.stat().st_mtime)
-
-
 def opened(place: RunPlace) -> tuple[responses.RunPage, Callable[[], str]]:
     """What stands in the page, and the whole report as a file."""
     try:
@@ -141,8 +156,8 @@ def opened(place: RunPlace) -> tuple[responses.RunPage, Callable[[], str]]:
         kind=place.kind,
         html=view.html,
         notes=[],
-        ask=view.ask,
-        data=view.data,
+        ask=sound_text(view.ask),
+        data=sound_text(view.data),
         component=view.component,
     )
     return page, view.page

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from heedful.comparisons.result import Comparison
-from heedful.core.document import Island, inside
+from heedful.core.document import Document, Island, inside
 from heedful.core.errors import HeedfulError
 from heedful.io import run_folder
 from heedful.io.json_codec import json_object
 from heedful.modalities.text import TextInput
 from heedful.reports.html import body
+from heedful.reports.html import page as page_of
+from heedful.reports.opened_run import opened_run
 
 DRAWN = ("atlas", "patches")  # components that the page draws with their scripts
+MAX_LISTED_MANIFEST = 1 << 20  # bytes
+HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 ASKED = ("model", "picture", "text", "pair", "turns")  # what the web page explains when it is opened there
 
 
@@ -35,20 +40,20 @@ def view_run(folder: Path) -> RunView:
     """Open a run folder of any kind and draw it."""
     result = run_folder.read(folder)
     with run_folder.refusing_damage(folder):
-        document = result.document()
+        document = opened_run(result)
         html = body(document, 2)
         islands = [node for top in document.nodes for node in inside(top) if isinstance(node, Island)]
         drawn = next((each for each in islands if each.component in DRAWN), None)
         ask = _question(result) if isinstance(result, Comparison) else _asked(folder)
-    page = lambda: _page(result, folder)  # noqa: E731
+    page = lambda: _page(document, folder)  # noqa: E731
     if drawn is None:
         return RunView(html, page, ask)
     return RunView(html, page, ask, dict(drawn.data), drawn.component)
 
 
-def _page(result: Any, folder: Path) -> str:
+def _page(document: Document, folder: Path) -> str:
     with run_folder.refusing_damage(folder):
-        return str(result.page())
+        return page_of(document)
 
 
 def asked(question: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,10 +109,21 @@ def listed(folder: Path) -> tuple[str, str] | None:
     """(kind, title) of a run, by its manifest alone; None where the manifest is not one of a run. A run that
     cannot be read is listed, and what is wrong with it is told when it is opened."""
     try:
-        content = run_folder.read_inside(folder, run_folder.MANIFEST, 1 << 20)
+        content = run_folder.read_inside(folder, run_folder.MANIFEST, MAX_LISTED_MANIFEST)
         if "format" not in json_object(content):
             return None
-        manifest = run_folder.read_manifest(folder)
+        manifest = run_folder.checked_manifest(folder, content)
     except (HeedfulError, ValueError):
         return "damaged", ""
-    return manifest["kind"], manifest.get("title", "")
+    kind, title = (sound_text(str(manifest.get(name, ""))) for name in ("kind", "title"))
+    return kind[: run_folder.MAX_TITLE], title[: run_folder.MAX_TITLE]
+
+
+def sound_text(value: Any) -> Any:
+    """The same with half characters replaced, in texts, lists and objects: JSON can hold them, and no answer
+    of a server can."""
+    if isinstance(value, str):
+        return HALF_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", value)
+    if isinstance(value, Mapping):
+        return {sound_text(key): sound_text(item) for key, item in value.items()}
+    return [sound_text(item) for item in value] if isinstance(value, list | tuple) else value

@@ -18,6 +18,7 @@ import asyncio
 import hashlib
 import ipaddress
 import secrets
+from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -46,7 +47,8 @@ PICTURE_TYPES = tuple(
     for kind in ("png", "jpeg", "webp", "gif", "bmp", "tiff", "x-portable-anymap", "x-portable-pixmap")
 )
 MAX_PICTURE_BYTES = 16 << 20
-MAX_UPLOADS = 4  # pictures on their way at once: what is on its way is in memory
+MAX_UPLOADS = 16  # pictures on their way at once: what is on its way is in memory;
+MAX_UPLOADS_PER_PEER = 4  # of one other machine, so that it cannot keep the others from sending theirs
 BODY_SECONDS = 15.0  # seconds within which it must have come
 peer: ContextVar[str] = ContextVar("peer", default="")  # of the request that is being answered
 POLICY = (
@@ -83,6 +85,8 @@ class Guard:
 
     def knows(self, host: str) -> bool:
         """host[:port] of a request."""
+        if "@" in host:  # the name before it is no part of a host
+            return False
         try:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:
@@ -131,7 +135,7 @@ class Guarded:
     """An application behind the guard."""
 
     def __init__(self, app: App, guard: Guard) -> None:
-        self.app, self.guard, self.uploads = app, guard, 0
+        self.app, self.guard, self.uploads = app, guard, Counter[str]()  # by peer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -157,17 +161,18 @@ class Guarded:
 
     async def _upload(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A few at a time, from the first byte until the picture is decoded."""
-        if self.uploads >= MAX_UPLOADS:
+        own = peer_of(scope)
+        if self.uploads.total() >= MAX_UPLOADS or (own and self.uploads[own] >= MAX_UPLOADS_PER_PEER):
             busy = Refusal(429, "Other pictures are being sent. Try again in a moment.")
             await _refusal_response(busy)(scope, receive, send)
             return
-        self.uploads += 1
+        self.uploads[own] += 1
         try:
             body, refusal = await whole_body(receive, MAX_PICTURE_BYTES)
             answer = self.app if refusal is None else _refusal_response(refusal)
             await answer(scope, replay_of(body, receive), send)
         finally:
-            self.uploads -= 1
+            self.uploads -= Counter((own,))  # leaves out peers that have none
 
 
 def refusal_of(method: str, path: str, headers: Headers, guard: Guard) -> Refusal | None:
