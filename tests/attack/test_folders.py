@@ -240,6 +240,19 @@ def test_every_line_that_is_written_is_offered_again(words: list[str]) -> None:
     assert stored_line(line) == line
 
 
+def test_numbers_near_the_largest_are_drawn_without_a_warning(runs: Path, tmp_path: Path) -> None:
+    """Warnings are errors in these tests."""
+    folder = Path(shutil.copytree(runs / "explanation", tmp_path / "run"))
+    data = json.loads((folder / "result.json").read_text())
+    for item in data["attributions"]:
+        item["scores"] = [(0.0, 1e308, -1e308)[i % 3] for i in range(len(item["scores"]))]
+    forge(folder, "result.json", data)
+    assert served(folder) == ""
+    result = run_folder.read(folder)
+    assert str(result)
+    assert result.page()
+
+
 def test_numbers_that_were_not_computed_here_are_named_so(runs: Path) -> None:
     for kind in ("explanation", "trial"):
         view = view_run(runs / kind)

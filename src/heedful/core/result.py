@@ -16,6 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import numpy as np
+
 from heedful.core.errors import HeedfulError
 
 if TYPE_CHECKING:
@@ -71,7 +73,8 @@ def _guarded(draw: Callable[..., Any]) -> Callable[..., Any]:
         if folder is None:
             return draw(self, *args, **kwargs)
         try:
-            return draw(self, *args, **kwargs)
+            with np.errstate(over="ignore", invalid="ignore"):  # numpy would warn of numbers near the largest
+                return draw(self, *args, **kwargs)
         except HeedfulError:
             raise
         except MISFITS as error:
