@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import socket
@@ -15,16 +16,19 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from starlette.requests import Request
 from starlette.testclient import TestClient
 from tests.server.serving import listening
 
+import heedful
 from heedful.core.errors import HeedfulError
 from heedful.features.interpretation.llm import KEY, URL, Endpoint
 from heedful.labs.human_study import server as study
 from heedful.labs.human_study.answers import AnswerFile
 from heedful.server import app, security
 from heedful.server.job_queue import MAX_WAITING_PER_PEER, Job, Jobs
-from heedful.server.model_pool import ModelPool
+from heedful.server.model_pool import MAX_WAITING_PER_PEER as QUESTIONS_PER_PEER
+from heedful.server.model_pool import ModelPool, ServedModel
 from heedful.server.model_thread import Busy
 from heedful.server.run_list import Runs
 from heedful.server.state import ServerState
@@ -118,6 +122,35 @@ def test_many_names_of_one_peer_leave_room_for_others() -> None:
     finally:
         go.set()
         jobs.close()
+
+
+def test_questions_of_one_peer_leave_room_for_others() -> None:
+    """The queue of a model has room for 256; one address takes half of it at most."""
+
+    async def ask(served: ServedModel, peer: str) -> int:
+        request = Request({"type": "http", "client": (peer, 1)}, receive=never)
+        return await served.run_quick(request, lambda model: go.wait(20) and 1)
+
+    async def never() -> dict[str, Any]:
+        await asyncio.sleep(60)
+        return {"type": "http.disconnect"}
+
+    async def attack() -> list[int]:
+        served = ServedModel("model", None, model)
+        greedy = [asyncio.create_task(ask(served, "10.0.0.1")) for _ in range(QUESTIONS_PER_PEER)]
+        await asyncio.sleep(0)
+        with pytest.raises(Busy, match="from your address"):
+            await ask(served, "10.0.0.1")
+        other = asyncio.create_task(ask(served, "10.0.0.2"))
+        await asyncio.sleep(0)
+        go.set()
+        answers = await asyncio.gather(*greedy, other)
+        assert await ask(served, "10.0.0.1") == 1  # when the others are answered
+        served.worker.close()
+        return answers
+
+    go, model = threading.Event(), heedful.load(lambda texts: [[0.0, 1.0] for _ in texts])
+    assert asyncio.run(attack()) == [1] * (QUESTIONS_PER_PEER + 1)
 
 
 def test_a_peer_is_an_address_and_this_machine_is_none() -> None:
