@@ -21,7 +21,7 @@ def numpy_state() -> bytes:
 
 QUIET = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
-# Ten seconds and more per seed: only the slow tests and `make lab-seeds` run them; their parts have quick tests.
+# Ten seconds and more per seed: only slow tests and `make lab-seeds` run them; their parts have quick tests.
 EXPENSIVE = {
     "alignment",
     "anchors-theory",
