@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
+gc.disable()  # until all tests are collected: nothing of theirs is garbage, and looking for it takes a third
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test may reach the network through transformers
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # Some virtual machines announce AMX but do not permit it: torch then dies in bfloat16 (illegal instruction).
@@ -329,6 +331,13 @@ def _family(name: str) -> Family:
 
 
 _shared = cache(_family)
+
+
+def pytest_collection_finish() -> None:
+    """From here on garbage is looked for, but not among the modules and tests that are loaded."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
