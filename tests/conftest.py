@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 
-gc.disable()  # until all tests are collected: nothing of theirs is garbage, and looking for it takes a third
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test may reach the network through transformers
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # Some virtual machines announce AMX but do not permit it: torch then dies in bfloat16 (illegal instruction).
@@ -22,6 +21,9 @@ from hypothesis import settings
 from tests import browsers
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from torch import nn
+
+# until all tests are collected: no module of theirs is garbage, and looking for it takes a third of the time
+gc.disable()
 
 # the same examples at every run: a red build is then a change of ours, not a new draw
 settings.register_profile("repeatable", derandomize=True, deadline=None)
