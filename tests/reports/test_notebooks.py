@@ -150,11 +150,7 @@ def test_an_example_notebook_runs_and_holds_what_it_gives(
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # the kernel's own libraries warn of what they will change
-@pytest.mark.parametrize(
-    "path",
-    [pytest.param(path, marks=pytest.mark.slow if path.stem == "pictures" else ()) for path in NOTEBOOKS],
-    ids=lambda path: path.stem,
-)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_real_kernel_gives_what_the_notebook_holds(path: Path, tmp_path: Path) -> None:
     """The quick test runs cells as plain Python; this one runs them in Jupyter's own kernel."""
     client = pytest.importorskip("nbclient", reason="a real kernel needs: pip install nbclient ipykernel")
