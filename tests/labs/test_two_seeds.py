@@ -49,6 +49,7 @@ EXPENSIVE = {
     "supporting-fact",
 }
 
+
 def held(name: str, seed: int) -> LabReport:
     """A fast run, whose claims are all true."""
     report = heedful.run_lab(name, fast=True, seed=seed)
