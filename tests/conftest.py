@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test may reach the network through transformers
@@ -20,6 +21,9 @@ from hypothesis import settings
 from tests import browsers
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from torch import nn
+
+# until all tests are collected: no module of theirs is garbage, and looking for it takes a third of the time
+gc.disable()
 
 # the same examples at every run: a red build is then a change of ours, not a new draw
 settings.register_profile("repeatable", derandomize=True, deadline=None)
@@ -329,6 +333,13 @@ def _family(name: str) -> Family:
 
 
 _shared = cache(_family)
+
+
+def pytest_collection_finish() -> None:
+    """From here on garbage is looked for, but not among the modules and tests that are loaded."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

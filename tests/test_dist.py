@@ -166,6 +166,7 @@ def test_the_installed_command_works_in_an_empty_directory(plain: Path, tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
 
+@pytest.mark.slow
 def test_the_install_line_of_the_readme_works(tmp_path: Path) -> None:
     """`pip install .` in a copy of the source, then the command in an empty directory.
 

@@ -85,7 +85,7 @@ def mutations(folder: Path, name: str, most: int | None, seed: int) -> Iterator[
         # half of them are markup: wrong types are many, and refused early
         rng = random.Random(seed)
         markup = [plan for plan in plans if isinstance(plan[2], str) and MARK in plan[2]]
-        other = [plan for plan in plans if plan not in markup]
+        other = [plan for plan in plans if not (isinstance(plan[2], str) and MARK in plan[2])]
         plans = rng.sample(markup, min(len(markup), most // 2)) + rng.sample(
             other, min(len(other), most // 2)
         )

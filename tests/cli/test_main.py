@@ -384,16 +384,10 @@ def test_a_page_that_cannot_be_written(toy: Any, tmp_path: Path, capsys: pytest.
     ids=["words", "no break"],
 )
 def test_a_million_characters_are_refused_with_their_number(
-    text: bytes, told: bytes, tmp_path: Path, shared: Callable[[str], Any]
+    text: bytes, told: bytes, toy: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In a process of its own: the type checks of the tests would make this slow."""
-    shared("bert").hf.save_pretrained(tmp_path)
-    shared("bert").tokenizer.save_pretrained(tmp_path)
-    command = [sys.executable, "-m", "heedful", "explain", "--model", str(tmp_path)]
-    done = subprocess.run(command, input=text, capture_output=True, check=False)
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert re.match(told, done.stderr)
-    assert done.stderr.count(b"\n") == 1
+    pipe(monkeypatch, text)
+    assert re.match(told.decode(), mistake(capsys, "explain"))
 
 
 def test_more_than_ten_million_characters_are_refused_at_once(

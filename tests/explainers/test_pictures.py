@@ -96,7 +96,9 @@ def test_gradients_equal_captum(seed: int) -> None:
     np.testing.assert_allclose(run_explainer("guided-backprop", m, x, target).scores, by_hand, **close)
 
 
-@pytest.mark.parametrize("baseline", ["black", "mean", "blur", "noise"])
+@pytest.mark.parametrize(
+    "baseline", ["mean", *(pytest.param(name, marks=pytest.mark.slow) for name in ("black", "blur", "noise"))]
+)  # these need ten times the nodes
 def test_integrated_gradients_equal_captum(baseline: str) -> None:
     m, x, target, read = asked(resnet(), 13)
     start = m.lookup(x, target, range(len(x)), baseline).reshape(1, 32, 32, 3).permute(0, 3, 1, 2)

@@ -21,7 +21,7 @@ def numpy_state() -> bytes:
 
 QUIET = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
-# Ten seconds and more per seed: of these the quick suite runs one seed, the slow one both.
+# Ten seconds and more per seed: only slow tests and `make lab-seeds` run them; their parts have quick tests.
 EXPENSIVE = {
     "alignment",
     "anchors-theory",
@@ -49,27 +49,6 @@ EXPENSIVE = {
     "supporting-fact",
 }
 
-# Twenty seconds and more: the slow tests and `make lab-seeds` run them; their parts have quick tests.
-LONGEST = {
-    "clip-saliency",
-    "decoding",
-    "dyck",
-    "errata",
-    "exact-shapley",
-    "gold-features",
-    "head-pruning",
-    "histogram",
-    "image-roar",
-    "monosemanticity",
-    "not-explanation",
-    "not-not-explanation",
-    "roar",
-    "saliency-sanity",
-    "sanity-checks",
-    "solu",
-    "superposition",
-}
-
 
 def held(name: str, seed: int) -> LabReport:
     """A fast run, whose claims are all true."""
@@ -95,10 +74,8 @@ def test_another_seed_changes_the_digits_and_not_the_conclusions(name: str) -> N
     assert [claim.value for claim in first.claims] != [claim.value for claim in second.claims]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=pytest.mark.slow if name in LONGEST else ()) for name in sorted(EXPENSIVE)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(EXPENSIVE))
 def test_an_expensive_lab_holds(name: str) -> None:
     """As a program, which the checks of types do not make three times slower."""
     command = [

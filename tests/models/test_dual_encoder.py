@@ -133,8 +133,17 @@ def test_gradients_are_finite_differences(loaded: Any, name: str) -> None:
         assert (up - down) / (2 * step) == pytest.approx(float(grad[0, at]), rel=1e-6, abs=1e-8)
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("baseline", ["mean", "black", "blur", "noise"])
+@pytest.mark.parametrize(
+    ("baseline", "name"),
+    [
+        *((baseline, "clip") for baseline in ("mean", "black", "blur", "noise")),
+        ("mean", "siglip"),
+        *(
+            pytest.param(baseline, "siglip", marks=pytest.mark.slow)
+            for baseline in ("black", "blur", "noise")
+        ),
+    ],
+)
 def test_a_baseline_is_that_of_the_picture_with_blank_words(loaded: Any, name: str, baseline: str) -> None:
     _, model = loaded[name]
     x = model.encode(RAW)

@@ -127,7 +127,11 @@ def words(outputs: list[dict[str, Any]]) -> list[str]:
     return [re.sub(r"[-+]?\d+(\.\d+)?(e-?\d+)?", "#", text)[:2000] for text in texts]
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=pytest.mark.slow if path.stem == "pictures" else ()) for path in NOTEBOOKS],
+    ids=lambda path: path.stem,
+)
 def test_an_example_notebook_runs_and_holds_what_it_gives(
     path: Path, runner: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

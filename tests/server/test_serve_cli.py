@@ -20,7 +20,7 @@ from heedful.core.errors import HeedfulError
 from heedful.server.model_pool import paired
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+@pytest.mark.parametrize("host", [pytest.param("127.0.0.1", marks=pytest.mark.slow), "0.0.0.0"])
 def test_it_serves_until_it_is_interrupted(tmp_path: Path, host: str) -> None:
     command = [sys.executable, "-m", "heedful", "serve", "zoo:sentiment", "--port", "0", "--host", host]
     env = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -48,7 +48,7 @@ def test_it_serves_until_it_is_interrupted(tmp_path: Path, host: str) -> None:
         assert "Traceback" not in told
 
 
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("end", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_without_a_folder_runs_go_when_it_stops(tmp_path: Path, end: signal.Signals) -> None:
     """Nothing is written where the user stands, and nothing is left where it was written instead."""
     here, temporary = tmp_path / "here", tmp_path / "temporary"
@@ -64,7 +64,10 @@ def test_without_a_folder_runs_go_when_it_stops(tmp_path: Path, end: signal.Sign
     ) as server:
         try:
             assert server.stdout is not None
-            with httpx.Client(base_url=server.stdout.readline().strip(), timeout=120) as client:
+            address = server.stdout.readline().strip()
+            assert "token=" not in address
+            with httpx.Client(base_url=address, timeout=120) as client:
+                assert "<title>heedful</title>" in client.get("/").text
                 assert client.get("/api/runs").json()["temporary"] is True
                 ask = {"model": "zoo:sentiment", "text": "not bad", "methods": ["grad-l2"], "test": False}
                 job = finished(client, client.post("/api/jobs/explain", json=ask).json())
@@ -104,7 +107,9 @@ sys.exit(main(["serve", "zoo:sentiment", "--port", "0", "--runs", sys.argv[2]]))
 """
 
 
-@pytest.mark.parametrize(("patience", "left"), [("30", False), ("0.2", True)])
+@pytest.mark.parametrize(
+    ("patience", "left"), [pytest.param("30", False, marks=pytest.mark.slow), ("0.2", True)]
+)
 def test_it_ends_while_a_job_runs(tmp_path: Path, patience: str, left: bool) -> None:
     """A thread that is inside torch when the interpreter goes would abort the process (-6)."""
     with subprocess.Popen(

@@ -51,7 +51,7 @@ def quick(shared: Any) -> Trial:
 @pytest.fixture(scope="module")
 def whole(small: Any) -> Trial:
     train = learnable(80, 0)
-    texts, labels, _ = learnable(6, 1)
+    texts, labels, _ = learnable(3, 1)
     return heedful.trial(
         small(), texts, labels, train=train, improve=["rationales"], seeds=2, steps=20, **LIGHT
     )

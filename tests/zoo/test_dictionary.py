@@ -29,11 +29,22 @@ def test_it_opens_by_name_in_float32_and_is_stored_in_half() -> None:
     assert len(sae.config.source["maxima"]) == 1536  # "2x" needs no texts
 
 
-def test_the_figures_of_its_card_hold() -> None:
+def test_its_card_says_what_was_measured() -> None:
     metrics = json.loads((FOLDER / "metrics.json").read_text())
     card = (FOLDER / "card.md").read_text()
     for name in ("explained", "recovered (zero)", "recovered (mean)"):
         assert f"{metrics['test']['figures'][name]['value']:.3f}" in card
+
+
+def test_it_explains_more_than_random_directions() -> None:
+    model = heedful.load("zoo:lm")
+    found = measure(heedful.SAE.load("zoo:lm"), model, corpus(model, resolve.held_out("lm"), rows=500))
+    assert found["explained"] > found.controls["random dictionary"]["explained"] + 0.3
+
+
+@pytest.mark.slow
+def test_the_figures_of_its_card_hold() -> None:
+    metrics = json.loads((FOLDER / "metrics.json").read_text())
     model, part = heedful.load("zoo:lm"), metrics["test_slice"]
     found = measure(
         heedful.SAE.load("zoo:lm"), model, corpus(model, resolve.held_out("lm"), rows=part["rows"])
