@@ -172,3 +172,11 @@ def test_metrics_remove_more_than_words(capsys: Any) -> None:
     assert code == 0
     assert "full input" in " ".join(out.split())
     assert "it removes words or other parts" in out
+
+
+def test_a_text_and_labels_exclude_each_other(capsys: Any) -> None:
+    """Said before the model is loaded: there is no such model."""
+    both = ("--text", "a red ring", "--labels", "a red ring,a blue star")
+    code, _, err = run(capsys, "explain", "a.png", "-m", "no/such/model", *both)
+    assert code == 2
+    assert err.startswith("heedful: --text and --labels exclude each other: --text compares the picture with")

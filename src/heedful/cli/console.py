@@ -143,6 +143,16 @@ def captions(given: str | None) -> list[str] | None:
     return None if given is None else [part.strip() for part in given.split(",") if part.strip()]
 
 
+def refuse_both(caption: str | None, labels: str | None) -> None:
+    """--text and --labels, before the model is loaded."""
+    if caption is not None and labels is not None:
+        raise HeedfulError(
+            "--text and --labels exclude each other",
+            "--text compares the picture with one text; --labels makes a classifier that chooses a caption",
+            "Leave one of them out",
+        )
+
+
 def form(as_json: bool, as_csv: bool) -> str:
     """What goes to standard output."""
     if as_json and as_csv:

@@ -18,6 +18,7 @@ from heedful.cli.console import (
     print_stderr,
     progress_bar,
     put_json,
+    refuse_both,
     say_written,
     silence_libraries,
     write,
@@ -113,6 +114,7 @@ def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
         raise HeedfulError("no method was named", fix=f"Known: all, {', '.join(registry.explainers())}")
     for name in names if names != [ALL] else []:
         registry.get(name)  # a misspelt method is an error before the model is loaded
+    refuse_both(wish.caption, wish.labels)
     target = {key: value for key, value in wish.target.items() if value is not None}
     audit = None if wish.audit is None else advice_of(wish.audit)
     with progress_bar(f"loading {wish.model}", quiet):
