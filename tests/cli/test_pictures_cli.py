@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import struct
 import subprocess
@@ -17,6 +18,7 @@ from PIL import Image
 from transformers import ViTConfig, ViTForImageClassification, ViTImageProcessorPil
 
 from heedful.cli.main import main
+from heedful.modalities.image_files import FORMATS
 
 LABELS = {0: "dark", 1: "bright"}
 
@@ -141,16 +143,85 @@ def test_an_audit_of_a_folder(capsys: Any, model: str, photos: Path) -> None:
 
 
 def test_what_needs_text_refuses_a_model_of_pictures(capsys: Any, model: str, tmp_path: Path) -> None:
-    (tmp_path / "texts.csv").write_text("text,label\na,0\nb,1\n")
-    for words in (
-        ("generate", "Once", "-m", model),
-        ("trial", str(tmp_path / "texts.csv"), "-m", model),
-        ("steer", "Once", "-m", model, "--feature", "1"),
-        ("attention", "Once", "-m", model),
+    texts, pictures = str(tmp_path / "texts.csv"), str(tmp_path / "pictures.csv")
+    Path(texts).write_text("text,label\na,0\nb,1\n")
+    Path(pictures).write_text("path,label\na.png,0\nb.png,1\n")
+    tokens = f"needs a model that reads tokens: {model} is a classifier: it reads pictures."
+    reads = f"needs a model that reads text: {model} reads pictures. For tables of pictures: heedful audit."
+    for words, said in (
+        (("generate", "Once"), "cannot write text: it is a classifier"),
+        (("trial", texts), tokens),
+        (("trial", pictures), f"a trial {reads}"),
+        (("heads", "importance", texts), f"head ablation {tokens}"),
+        (("heads", "importance", pictures), f"head ablation {reads}"),
+        (("heads", "prune", pictures), f"head ablation {reads}"),
+        (("steer", "Once", "--feature", "1=5x"), "heedful: "),
+        (("attention", "Once"), "Once cannot be read"),
     ):
-        code, _, err = run(capsys, *words)
+        code, _, err = run(capsys, *words, "-m", model)
         assert code == 2, words
+        assert said in err.replace("\n", " "), (words, err)
         assert "Traceback" not in err
+
+
+def test_a_model_of_texts_still_hears_of_the_columns(capsys: Any, tmp_path: Path) -> None:
+    (tmp_path / "pictures.csv").write_text("path,label\na.png,0\nb.png,1\n")
+    for words in (("trial",), ("heads", "importance")):
+        code, _, err = run(capsys, *words, str(tmp_path / "pictures.csv"), "-m", "zoo:sentiment")
+        assert code == 2
+        assert "has no column 'text'" in err
+
+
+def pipe(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_picture_can_be_piped(
+    capsys: Any, monkeypatch: pytest.MonkeyPatch, model: str, photos: Path, name: str
+) -> None:
+    argument = ("-",) if name == "JPEG" else ()
+    made = io.BytesIO()
+    Image.open(photos / "dark" / "0.png").save(made, name)
+    pipe(monkeypatch, made.getvalue())
+    same = ("-m", model, "--method", "occlusion", "--unit", "grid:2", "--no-evidence", "--json")
+    code, out, err = run(capsys, "explain", *argument, *same)
+    assert code == 0, err
+    file = photos / f"piped.{name.lower()}"
+    file.write_bytes(made.getvalue())
+    _, expected, _ = run(capsys, "explain", str(file), *same)
+    piped, named = json.loads(out), json.loads(expected)
+    assert piped["attributions"][0]["words"] == named["attributions"][0]["words"]
+    assert not piped["settings"].get("command")
+
+
+def test_what_is_piped_is_bounded_and_for_the_right_model(
+    capsys: Any, monkeypatch: pytest.MonkeyPatch, model: str, photos: Path
+) -> None:
+    content = (photos / "dark" / "0.png").read_bytes()
+    for command in ("explain", "attention"):
+        pipe(monkeypatch, content)
+        code, _, err = run(capsys, command, "-m", "zoo:sentiment")
+        assert (code, "standard input is a picture: zoo:sentiment reads text" in err) == (2, True), err
+    pipe(monkeypatch, content)
+    assert run(capsys, "attention", "-m", model, "--quiet")[0] == 0
+    pipe(monkeypatch, content[:200])
+    code, _, err = run(capsys, "explain", "-m", model)
+    assert (code, "cannot be read as a picture" in err) == (2, True), err
+    pipe(monkeypatch, b"\xfe\xfe\xfe no picture")
+    code, _, err = run(capsys, "explain", "-m", model)
+    assert (code, "standard input is not UTF-8 text" in err) == (2, True), err
+    monkeypatch.setattr("heedful.modalities.image_files.MAX_FILE_BYTES", len(content) - 1)
+    pipe(monkeypatch, content)
+    code, _, err = run(capsys, "explain", "-m", model)
+    assert (code, "the picture on standard input has more than" in err) == (2, True), err
+
+
+def test_the_name_of_a_picture_can_be_piped(
+    capsys: Any, monkeypatch: pytest.MonkeyPatch, model: str, photos: Path
+) -> None:
+    pipe(monkeypatch, f"{photos / 'dark' / '0.png'}\n".encode())
+    assert run(capsys, "explain", "-m", model, "--method", "occlusion", "--no-evidence")[0] == 0
 
 
 def test_methods_that_need_a_picture_say_their_cost(capsys: Any) -> None:

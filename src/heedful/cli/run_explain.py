@@ -139,7 +139,8 @@ def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
             draws=wish.draws,
         )
     given: dict[str, Any] = {"features": wish.features} if wish.features else {}
-    given |= {"source": wish.model, "text": wish.text, "params": params, "target": target or None}
+    given |= {"source": wish.model, "params": params, "target": target or None}
+    given |= {} if isinstance(wish.text, bytes) else {"text": wish.text}
     given |= {"command": wish.command or ""}  # "": made here, but it cannot be typed again
     given |= {"audit": audit.settings()} if audit is not None else {}
     given |= {"allow_pickle": True} if wish.allow_pickle else {}
@@ -147,10 +148,18 @@ def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
 
 
 def input_for(model: Model, given: Any) -> Any:
-    """What was typed, for a model that reads pictures the path of a file."""
+    """What was typed or piped, for a model that reads pictures the path or the bytes of a file."""
     from heedful.io.datasets.pictures import SUFFIXES
     from heedful.modalities.image_files import refuse_address
 
+    if isinstance(given, bytes):
+        if model.modality != "text":
+            return given
+        raise HeedfulError(
+            "standard input is a picture",
+            f"{model.name} reads text",
+            "Name a model that reads pictures, such as --model zoo:digits-vit",
+        )
     path = Path(given) if isinstance(given, str) and len(given) < MAX_PATH and "\n" not in given else None
     if model.modality == "text":
         if path is not None and path.suffix.lower() in SUFFIXES and path.is_file():
