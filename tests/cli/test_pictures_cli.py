@@ -352,3 +352,29 @@ def test_overlapping_regions_say_who_has_the_shared_part(capsys: Any, model: str
     code, out, err = run(capsys, "explain", file, "-m", model, *boxes, *options)
     assert code == 0, err
     assert "Regions 'a' and 'b' overlap: 'a' has the shared part" in " ".join(out.split())
+
+
+def test_regions_without_a_method_are_measured_and_no_method_is_judged(
+    capsys: Any, model: str, photos: Path
+) -> None:
+    asked = ("explain", str(photos / "dark" / "0.png"), "-m", model, "--region", "a=0,0,8,8")
+    said = ("No method is proven", "random orders", "heedful audit", "(control)", "Which method")
+    code, out, err = run(capsys, *asked, "--html", str(photos / "a.html"))
+    assert code == 0, err
+    assert "Measured by blurring each region" in " ".join(out.split())
+    assert not [words for words in said if words in out]
+    code, out, err = run(capsys, *asked, "--method", "occlusion")
+    assert code == 0, err
+    assert [words for words in said if words in out] == list(said)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (24, 20)])
+def test_a_flat_picture_is_one_sentence_without_table_and_map(
+    capsys: Any, model: str, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    Image.new("RGB", size).save(tmp_path / "black.png")
+    few = ("--method", "occlusion,lime")
+    code, out, err = run(capsys, "explain", str(tmp_path / "black.png"), "-m", model, *few)
+    assert code == 0, err
+    assert out.count("Nothing that was removed changes the output, so nothing is shaded") == 1
+    assert not [words for words in ("0.000", "·", "▀", "reaches 5", "row 1", " of 16") if words in out], out

@@ -31,7 +31,7 @@ from heedful.comparisons.planning import Plan, plan
 from heedful.comparisons.result import Comparison
 from heedful.core import registry
 from heedful.core.command_line import param_value
-from heedful.core.defaults import ALL
+from heedful.core.defaults import ALL, EFFECTS_ONLY
 from heedful.core.errors import HeedfulError
 from heedful.core.numbers import duration
 from heedful.core.phrases import InputWords, left_out
@@ -106,10 +106,9 @@ def command(wish: ExplainRequest, out: OutputChoice, dry_run: bool) -> None:
 def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
     """Load the model and find out what is to be done."""
     names = [name.strip() for part in wish.methods for name in part.split(",") if name.strip()]
-    if wish.regions and not wish.methods and wish.audit is None:
-        names = [
-            "occlusion"
-        ]  # what a region does is measured; a few regions cannot show which method is right
+    effects_only = bool(wish.regions) and not wish.methods and wish.audit is None
+    if effects_only:  # a few regions cannot show which method is right
+        names = ["occlusion"]
     if wish.methods and not names:
         raise HeedfulError("no method was named", fix=f"Known: all, {', '.join(registry.explainers())}")
     for name in names if names != [ALL] else []:
@@ -141,6 +140,7 @@ def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
     given: dict[str, Any] = {"features": wish.features} if wish.features else {}
     given |= {"source": wish.model, "params": params, "target": target or None}
     given |= {} if isinstance(wish.text, bytes) else {"text": wish.text}
+    given |= {EFFECTS_ONLY: True} if effects_only else {}
     given |= {"command": wish.command or ""}  # "": made here, but it cannot be typed again
     given |= {"audit": audit.settings()} if audit is not None else {}
     given |= {"allow_pickle": True} if wish.allow_pickle else {}
