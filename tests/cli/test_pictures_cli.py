@@ -17,6 +17,7 @@ import torch
 from PIL import Image
 from transformers import ViTConfig, ViTForImageClassification, ViTImageProcessorPil
 
+import heedful
 from heedful.cli.main import main
 from heedful.modalities.image_files import FORMATS
 
@@ -378,3 +379,47 @@ def test_a_flat_picture_is_one_sentence_without_table_and_map(
     assert code == 0, err
     assert out.count("Nothing that was removed changes the output, so nothing is shaded") == 1
     assert not [words for words in ("0.000", "·", "▀", "reaches 5", "row 1", " of 16") if words in out], out
+
+
+@pytest.mark.parametrize("command", ["explain", "attention"])
+def test_a_bad_picture_is_refused_before_the_model_is_loaded(
+    capsys: Any, monkeypatch: pytest.MonkeyPatch, model: str, tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "bad.png").write_bytes(b"no picture")
+    monkeypatch.setattr("heedful.load", lambda *args, **options: pytest.fail("the model was loaded"))
+    for name in (model, "zoo:digits-vit", "zoo:tiny-clip"):
+        code, _, err = run(capsys, command, str(tmp_path / "bad.png"), "-m", name)
+        assert (code, "bad.png cannot be read as a picture" in err) == (2, True), err
+
+
+def test_a_model_of_texts_does_not_look_into_the_file(capsys: Any, tmp_path: Path) -> None:
+    (tmp_path / "bad.png").write_bytes(b"no picture")
+    code, _, err = run(capsys, "explain", str(tmp_path / "bad.png"), "-m", "zoo:sentiment")
+    assert (code, "bad.png is a picture: zoo:sentiment reads text" in err) == (2, True), err
+    assert run(capsys, "attention", str(tmp_path / "bad.png"), "-m", "zoo:sentiment", "--quiet")[0] == 0
+
+
+def test_a_unit_of_texts_is_refused_before_the_picture_is_read(
+    capsys: Any, monkeypatch: pytest.MonkeyPatch, model: str, photos: Path
+) -> None:
+    monkeypatch.setattr("heedful.models.picture_model.PictureModel.encode", lambda *args: pytest.fail("read"))
+    code, _, err = run(capsys, "explain", str(photos / "dark" / "0.png"), "-m", model, "--unit", "word")
+    assert code == 2
+    assert "unit cannot be 'word'. Use one of: patch, grid:N, superpixel, region, pixel." in err
+
+
+@pytest.mark.parametrize("colour", [True, False])
+def test_the_legend_of_an_atlas_fits_its_marks(capsys: Any, model: str, photos: Path, colour: bool) -> None:
+    from rich.console import Console
+
+    from heedful.reports import terminal
+
+    atlas = heedful.attention(model, str(photos / "dark" / "0.png"))
+    console = Console(file=io.StringIO(), color_system="truecolor" if colour else None, force_terminal=colour)
+    terminal.show(atlas.document(), console)
+    out = " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
+    assert "Strong: more attention" in out
+    assert ("violet: strong" in out) == colour
+    assert ("+ strong" in out) == (not colour)
+    assert "Stronger violet" not in out
+    assert "Stronger violet: more attention" in atlas.page()

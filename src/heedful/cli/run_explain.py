@@ -23,6 +23,7 @@ from heedful.cli.console import (
     silence_libraries,
     write,
 )
+from heedful.cli.picture_header import check_picture
 from heedful.cli.threads import fit_threads
 from heedful.comparisons.audit_advice import advice_of, with_advice
 from heedful.comparisons.execute import execute
@@ -116,6 +117,7 @@ def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
     refuse_both(wish.caption, wish.labels)
     target = {key: value for key, value in wish.target.items() if value is not None}
     audit = None if wish.audit is None else advice_of(wish.audit)
+    check_picture(wish.model, wish.text)
     with progress_bar(f"loading {wish.model}", quiet):
         model: Model = heedful.load(wish.model, allow_pickle=wish.allow_pickle, labels=captions(wish.labels))
         fit_threads(model)

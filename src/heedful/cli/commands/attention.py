@@ -24,6 +24,7 @@ from heedful.cli.console import (
     silence_libraries,
     write,
 )
+from heedful.cli.picture_header import check_picture
 from heedful.core.errors import HeedfulError
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ def attention(
     refuse_both(caption, labels)
     results = read_input(text, pair, chat)
     silence_libraries()
+    check_picture(model, results)
     import heedful
     from heedful.cli.run_explain import input_for, with_caption
     from heedful.heads.atlas import refuse_two_encoders
