@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 option = typer.Option
 TARGET = "With --aggregate gradient: use gradients of this label, index or token. Default: the prediction."
 Target = Annotated[str | None, option(metavar="LABEL", help=TARGET)]
-Caption = Annotated[str | None, option("--text", metavar="TEXT", hidden=True)]  # what explain takes
+CAPTION = "An atlas shows one encoder: give captions with --labels instead."
+Caption = Annotated[str | None, option("--text", metavar="TEXT", help=CAPTION, hidden=True)]
 ANSWER = "For models that generate text: read this continuation, not the model's own continuation."
 Answer = Annotated[str | None, option(metavar="TEXT", help=ANSWER)]
 Unit = Annotated[Literal["word", "token"], option(help="Show attention between words, or between tokens.")]
