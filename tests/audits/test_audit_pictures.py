@@ -20,11 +20,13 @@ from tests.io.reforged import reforge
 import heedful
 from heedful.audits.estimate import estimate_audit
 from heedful.core.errors import HeedfulError
+from heedful.core.numbers import fixed, short
 from heedful.io.datasets import Columns, in_random_order, open_source
 from heedful.io.rationales import marks_of_mask
 from heedful.modalities.image_png import from_png
 from heedful.modalities.joint import JointInput
 from heedful.models.image_reader import ImageReader
+from heedful.reports.audit_tables import interval
 
 SIZE, CELL = 16, 4
 QUICK: dict[str, Any] = {
@@ -335,3 +337,29 @@ def test_maps_made_elsewhere_are_weighed(model: heedful.Model) -> None:
     del scores["wrong"]
     audit = heedful.weigh(model, pictures, scores, unit="grid:4", fitted_by="nothing")
     assert [audit.verdict[name].won for name in ("mine", "coarse")] == [12, 12]
+
+
+def test_without_a_metric_of_the_verdict_the_first_screen_has_the_numbers(
+    model: heedful.Model, folder: Path
+) -> None:
+    metrics = ["pointing", "pointing-mass"]
+    found = heedful.audit(model, folder / "rows.csv", methods=["occlusion", "random"], metrics=metrics)
+    screen = str(found)
+    assert "no metric of the verdict ran" in screen
+    page = re.sub(r"<[^>]+>", " ", found.page().partition("<h2>More</h2>")[0])
+    for metric in metrics:
+        (heads,) = [line for line in screen.splitlines() if line.split()[:2] == ["↑", metric]]
+        assert heads.split()[2:] == ["value", "chance", "skill", "(95", "%)", "pictures"]
+    for one in found.table:
+        control = one.method in ("edges", "smooth-random", "centre", "random")
+        name = f"{one.method} (control)" if control else one.method
+        row = [name, short(one.value), short(one.control), fixed(one.skill), interval(one), "12"]
+        assert any(" ".join(line.split()) == " ".join(row) for line in screen.splitlines()), row
+        assert " ".join(row) in " ".join(page.split()), row
+    assert {one.method for one in found.table} >= {"occlusion", "edges", "smooth-random", "centre"}
+
+
+def test_with_a_verdict_the_first_screen_has_no_further_table(model: heedful.Model, folder: Path) -> None:
+    metrics = ["comprehensiveness", "sufficiency", "pointing"]
+    found = heedful.audit(model, folder / "rows.csv", methods=["occlusion"], metrics=metrics, draws=5)
+    assert "What was measured" not in str(found)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import heedful
+from heedful.cli.console import captions
 from heedful.cli.main import main
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
@@ -172,3 +173,44 @@ def test_metrics_remove_more_than_words(capsys: Any) -> None:
     assert code == 0
     assert "full input" in " ".join(out.split())
     assert "it removes words or other parts" in out
+
+
+def test_a_text_and_labels_exclude_each_other(capsys: Any) -> None:
+    """Said before the model is loaded: there is no such model."""
+    both = ("--text", "a red ring", "--labels", "a red ring,a blue star")
+    code, _, err = run(capsys, "explain", "a.png", "-m", "no/such/model", *both)
+    assert code == 2
+    assert err.startswith("heedful: --text and --labels exclude each other: --text compares the picture with")
+
+
+def test_attention_of_a_pair_names_the_option_that_helps(capsys: Any) -> None:
+    picture = PAIR["picture"]
+    code, _, err = run(capsys, "attention", picture, "--text", "a red ring", *CLIP)
+    assert code == 2
+    assert "an atlas shows the heads of one encoder" in err
+    assert "--labels A,B" in err
+    code, _, err = run(capsys, "attention", "good", "--text", "a red ring", "-m", "zoo:sentiment")
+    assert (code, "compares no picture with a text" in err) == (2, True)
+    code, _, err = run(capsys, "attention", picture, "--text", "a", "--labels", "a,b", *CLIP)
+    assert (code, "exclude each other" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("a ring, a star", ["a ring", "a star"]),
+        ('"a red, big seven",a purple ring', ["a red, big seven", "a purple ring"]),
+        ('a purple ring, "a red, big seven"', ["a purple ring", "a red, big seven"]),
+        ('a 5" ring,the "best" star', ['a 5" ring', 'the "best" star']),
+        ("a ring,,\n a star,", ["a ring", "a star"]),
+        (None, None),
+    ],
+)
+def test_captions_with_a_comma_are_in_quotes(given: str | None, expected: list[str] | None) -> None:
+    assert captions(given) == expected
+
+
+@pytest.mark.parametrize("given", ['"a ring', '"a ring"b,c'])
+def test_captions_whose_quotes_do_not_match_are_refused(given: str) -> None:
+    with pytest.raises(HeedfulError, match="the quotes do not match"):
+        captions(given)

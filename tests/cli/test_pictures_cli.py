@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import struct
 import subprocess
@@ -16,7 +17,9 @@ import torch
 from PIL import Image
 from transformers import ViTConfig, ViTForImageClassification, ViTImageProcessorPil
 
+import heedful
 from heedful.cli.main import main
+from heedful.modalities.image_files import FORMATS
 
 LABELS = {0: "dark", 1: "bright"}
 
@@ -141,16 +144,85 @@ def test_an_audit_of_a_folder(capsys: Any, model: str, photos: Path) -> None:
 
 
 def test_what_needs_text_refuses_a_model_of_pictures(capsys: Any, model: str, tmp_path: Path) -> None:
-    (tmp_path / "texts.csv").write_text("text,label\na,0\nb,1\n")
-    for words in (
-        ("generate", "Once", "-m", model),
-        ("trial", str(tmp_path / "texts.csv"), "-m", model),
-        ("steer", "Once", "-m", model, "--feature", "1"),
-        ("attention", "Once", "-m", model),
+    texts, pictures = str(tmp_path / "texts.csv"), str(tmp_path / "pictures.csv")
+    Path(texts).write_text("text,label\na,0\nb,1\n")
+    Path(pictures).write_text("path,label\na.png,0\nb.png,1\n")
+    tokens = f"needs a model that reads tokens: {model} is a classifier: it reads pictures."
+    reads = f"needs a model that reads text: {model} reads pictures. For tables of pictures: heedful audit."
+    for words, said in (
+        (("generate", "Once"), "cannot write text: it is a classifier"),
+        (("trial", texts), tokens),
+        (("trial", pictures), f"a trial {reads}"),
+        (("heads", "importance", texts), f"head ablation {tokens}"),
+        (("heads", "importance", pictures), f"head ablation {reads}"),
+        (("heads", "prune", pictures), f"head ablation {reads}"),
+        (("steer", "Once", "--feature", "1=5x"), "heedful: "),
+        (("attention", "Once"), "Once cannot be read"),
     ):
-        code, _, err = run(capsys, *words)
+        code, _, err = run(capsys, *words, "-m", model)
         assert code == 2, words
+        assert said in err.replace("\n", " "), (words, err)
         assert "Traceback" not in err
+
+
+def test_a_model_of_texts_still_hears_of_the_columns(capsys: Any, tmp_path: Path) -> None:
+    (tmp_path / "pictures.csv").write_text("path,label\na.png,0\nb.png,1\n")
+    for words in (("trial",), ("heads", "importance")):
+        code, _, err = run(capsys, *words, str(tmp_path / "pictures.csv"), "-m", "zoo:sentiment")
+        assert code == 2
+        assert "has no column 'text'" in err
+
+
+def pipe(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_picture_can_be_piped(
+    capsys: Any, monkeypatch: pytest.MonkeyPatch, model: str, photos: Path, name: str
+) -> None:
+    argument = ("-",) if name == "JPEG" else ()
+    made = io.BytesIO()
+    Image.open(photos / "dark" / "0.png").save(made, name)
+    pipe(monkeypatch, made.getvalue())
+    same = ("-m", model, "--method", "occlusion", "--unit", "grid:2", "--no-evidence", "--json")
+    code, out, err = run(capsys, "explain", *argument, *same)
+    assert code == 0, err
+    file = photos / f"piped.{name.lower()}"
+    file.write_bytes(made.getvalue())
+    _, expected, _ = run(capsys, "explain", str(file), *same)
+    piped, named = json.loads(out), json.loads(expected)
+    assert piped["attributions"][0]["words"] == named["attributions"][0]["words"]
+    assert not piped["settings"].get("command")
+
+
+def test_what_is_piped_is_bounded_and_for_the_right_model(
+    capsys: Any, monkeypatch: pytest.MonkeyPatch, model: str, photos: Path
+) -> None:
+    content = (photos / "dark" / "0.png").read_bytes()
+    for command in ("explain", "attention"):
+        pipe(monkeypatch, content)
+        code, _, err = run(capsys, command, "-m", "zoo:sentiment")
+        assert (code, "standard input is a picture: zoo:sentiment reads text" in err) == (2, True), err
+    pipe(monkeypatch, content)
+    assert run(capsys, "attention", "-m", model, "--quiet")[0] == 0
+    pipe(monkeypatch, content[:200])
+    code, _, err = run(capsys, "explain", "-m", model)
+    assert (code, "cannot be read as a picture" in err) == (2, True), err
+    pipe(monkeypatch, b"\xfe\xfe\xfe no picture")
+    code, _, err = run(capsys, "explain", "-m", model)
+    assert (code, "standard input is not UTF-8 text" in err) == (2, True), err
+    monkeypatch.setattr("heedful.modalities.image_files.MAX_FILE_BYTES", len(content) - 1)
+    pipe(monkeypatch, content)
+    code, _, err = run(capsys, "explain", "-m", model)
+    assert (code, "the picture on standard input has more than" in err) == (2, True), err
+
+
+def test_the_name_of_a_picture_can_be_piped(
+    capsys: Any, monkeypatch: pytest.MonkeyPatch, model: str, photos: Path
+) -> None:
+    pipe(monkeypatch, f"{photos / 'dark' / '0.png'}\n".encode())
+    assert run(capsys, "explain", "-m", model, "--method", "occlusion", "--no-evidence")[0] == 0
 
 
 def test_methods_that_need_a_picture_say_their_cost(capsys: Any) -> None:
@@ -281,3 +353,73 @@ def test_overlapping_regions_say_who_has_the_shared_part(capsys: Any, model: str
     code, out, err = run(capsys, "explain", file, "-m", model, *boxes, *options)
     assert code == 0, err
     assert "Regions 'a' and 'b' overlap: 'a' has the shared part" in " ".join(out.split())
+
+
+def test_regions_without_a_method_are_measured_and_no_method_is_judged(
+    capsys: Any, model: str, photos: Path
+) -> None:
+    asked = ("explain", str(photos / "dark" / "0.png"), "-m", model, "--region", "a=0,0,8,8")
+    said = ("No method is proven", "random orders", "heedful audit", "(control)", "Which method")
+    code, out, err = run(capsys, *asked, "--html", str(photos / "a.html"))
+    assert code == 0, err
+    assert "Measured by blurring each region" in " ".join(out.split())
+    assert not [words for words in said if words in out]
+    code, out, err = run(capsys, *asked, "--method", "occlusion")
+    assert code == 0, err
+    assert [words for words in said if words in out] == list(said)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (24, 20)])
+def test_a_flat_picture_is_one_sentence_without_table_and_map(
+    capsys: Any, model: str, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    Image.new("RGB", size).save(tmp_path / "black.png")
+    few = ("--method", "occlusion,lime")
+    code, out, err = run(capsys, "explain", str(tmp_path / "black.png"), "-m", model, *few)
+    assert code == 0, err
+    assert out.count("Nothing that was removed changes the output, so nothing is shaded") == 1
+    assert not [words for words in ("0.000", "·", "▀", "reaches 5", "row 1", " of 16") if words in out], out
+
+
+@pytest.mark.parametrize("command", ["explain", "attention"])
+def test_a_bad_picture_is_refused_before_the_model_is_loaded(
+    capsys: Any, monkeypatch: pytest.MonkeyPatch, model: str, tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "bad.png").write_bytes(b"no picture")
+    monkeypatch.setattr("heedful.load", lambda *args, **options: pytest.fail("the model was loaded"))
+    for name in (model, "zoo:digits-vit", "zoo:tiny-clip"):
+        code, _, err = run(capsys, command, str(tmp_path / "bad.png"), "-m", name)
+        assert (code, "bad.png cannot be read as a picture" in err) == (2, True), err
+
+
+def test_a_model_of_texts_does_not_look_into_the_file(capsys: Any, tmp_path: Path) -> None:
+    (tmp_path / "bad.png").write_bytes(b"no picture")
+    code, _, err = run(capsys, "explain", str(tmp_path / "bad.png"), "-m", "zoo:sentiment")
+    assert (code, "bad.png is a picture: zoo:sentiment reads text" in err) == (2, True), err
+    assert run(capsys, "attention", str(tmp_path / "bad.png"), "-m", "zoo:sentiment", "--quiet")[0] == 0
+
+
+def test_a_unit_of_texts_is_refused_before_the_picture_is_read(
+    capsys: Any, monkeypatch: pytest.MonkeyPatch, model: str, photos: Path
+) -> None:
+    monkeypatch.setattr("heedful.models.picture_model.PictureModel.encode", lambda *args: pytest.fail("read"))
+    code, _, err = run(capsys, "explain", str(photos / "dark" / "0.png"), "-m", model, "--unit", "word")
+    assert code == 2
+    assert "unit cannot be 'word'. Use one of: patch, grid:N, superpixel, region, pixel." in err
+
+
+@pytest.mark.parametrize("colour", [True, False])
+def test_the_legend_of_an_atlas_fits_its_marks(capsys: Any, model: str, photos: Path, colour: bool) -> None:
+    from rich.console import Console
+
+    from heedful.reports import terminal
+
+    atlas = heedful.attention(model, str(photos / "dark" / "0.png"))
+    console = Console(file=io.StringIO(), color_system="truecolor" if colour else None, force_terminal=colour)
+    terminal.show(atlas.document(), console)
+    out = " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
+    assert "Strong: more attention" in out
+    assert ("violet: strong" in out) == colour
+    assert ("+ strong" in out) == (not colour)
+    assert "Stronger violet" not in out
+    assert "Stronger violet: more attention" in atlas.page()

@@ -70,7 +70,7 @@ def test_unknown_methods_units_params_and_empty_lists(shared: Any, text: str) ->
     model = shared("bert").model
     with pytest.raises(HeedfulError, match="Did you mean 'grad-l2'"):
         heedful.explain(model, text, "grad-l22")
-    with pytest.raises(HeedfulError, match="unknown unit 'syllable'"):
+    with pytest.raises(HeedfulError, match="unit cannot be 'syllable'"):
         heedful.explain(model, text, "occlusion", unit="syllable")
     with pytest.raises(HeedfulError, match="no method was named"):
         heedful.explain(model, text, [])

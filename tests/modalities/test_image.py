@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,10 @@ import pytest
 from scipy import ndimage
 
 from heedful.core.errors import HeedfulError
-from heedful.modalities.image import ImageInput, picture_unit, read_regions
-from heedful.modalities.image_files import Picture
+from heedful.modalities.image import ImageInput, picture_unit, pieces, read_regions
+from heedful.modalities.image_files import Picture, read_picture
 from heedful.modalities.image_operators import COLOURING, IMPUTED_NOISE, OPERATORS, imputed
+from heedful.modalities.kinds import checked_unit
 from heedful.models.image_rows import WHOLE, Composer, image_rows
 
 RNG = np.random.default_rng(20261118)
@@ -186,3 +188,50 @@ def test_the_noise_of_inpainting_is_small_and_only_where_something_is_gone() -> 
     rest = made - imputed(x.pixels / 255.0, gone)
     assert np.abs(rest[~gone]).max() == 0
     assert abs(rest[gone].std() / IMPUTED_NOISE - 1) < 0.1
+
+
+def test_pieces_say_where_they_are() -> None:
+    labels = np.arange(9).reshape(3, 3).repeat(4, 0).repeat(5, 1)
+    assert pieces("superpixel", labels).labels == (
+        "piece 1, top left",
+        "piece 2, top centre",
+        "piece 3, top right",
+        "piece 4, middle left",
+        "piece 5, centre",
+        "piece 6, middle right",
+        "piece 7, bottom left",
+        "piece 8, bottom centre",
+        "piece 9, bottom right",
+    )
+    assert pieces("superpixel", np.zeros((1, 1), np.intp)).labels == ("piece 1, centre",)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_channels_first_names_the_way_out(channels: int) -> None:
+    array = np.zeros((channels, 6, 7), np.uint8)
+    with pytest.raises(
+        HeedfulError, match=r"its channels are first. Put them last: array.transpose\(1, 2, 0"
+    ):
+        read_picture(array)
+    assert read_picture(array.transpose(1, 2, 0)).pixels.shape == (6, 7, 3)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int16, np.uint32])
+def test_whole_numbers_of_another_type_name_the_way_out(kind: type) -> None:
+    array = np.full((6, 7, 3), 200, kind)
+    with pytest.raises(HeedfulError, match=r"If 255 is white: array.astype\(numpy.uint8\)"):
+        read_picture(array)
+    assert read_picture(array.astype(np.uint8)).pixels.max() == 200
+    with pytest.raises(HeedfulError, match="the values of the picture are 200 to 300"):
+        read_picture(np.where(np.arange(7)[:, None] > 3, 300, array))
+
+
+@pytest.mark.parametrize("name", ["", "word", "grid:4", "grid:8+token", "sentence+patch", "region"])
+def test_units_of_pairs(name: str) -> None:
+    assert checked_unit("image+text", name) == name
+
+
+@pytest.mark.parametrize("name", ["paragraph", "grid:x+word", "word+token", "patch+pixel"])
+def test_units_that_no_pair_has(name: str) -> None:
+    with pytest.raises(HeedfulError, match=f"unit cannot be '{re.escape(name)}'. Use one of each"):
+        checked_unit("image+text", name)

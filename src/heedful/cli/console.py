@@ -5,6 +5,7 @@ Nothing here imports torch; rich is imported when something is drawn.
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 10.0  # seconds: a run that takes longer says so before it starts, and where it stands
 LIMIT = 10_000_000  # characters; a model's own window is far smaller and is checked by the model
+# how files of pictures begin, in the order of FORMATS of heedful.modalities.image_files
+PICTURE_STARTS = (b"\x89PNG", b"\xff\xd8\xff", b"RIFF", b"GIF8", b"BM", b"II*\0", b"MM\0*", b"P5", b"P6")
 MODEL_NAME = re.compile(r"zoo:[\w.-]+")  # as a whole text, it was meant for --model
 
 
@@ -110,11 +113,16 @@ def read_text(text: str | None, what: str = "text") -> str:
             raise HeedfulError(
                 f"no {what} was given", fix=f"Type it in quotes, or pipe it: echo {what} | heedful"
             )
-        text = _decoded(sys.stdin.buffer.read(4 * LIMIT + 1))
+        text = _decoded(_piped())
     elif MODEL_NAME.fullmatch(text):
         raise HeedfulError(
             f"no {what} was given", f"{text} is a model", f"Name a model with --model: --model {text}"
         )
+    return _checked(text, what)
+
+
+def _checked(text: str, what: str = "text") -> str:
+    """Refuses a text that no model can read."""
     if not text.strip():
         raise HeedfulError(f"the {what} is empty", fix="Give at least one word")
     if len(text) > LIMIT:
@@ -129,18 +137,42 @@ def read_text(text: str | None, what: str = "text") -> str:
 
 
 def read_input(text: str | None, pair: str | None, chat: str | None) -> Any:
-    """What is explained: a text, a pair of texts, or the messages of a chat."""
+    """What is explained: a text, a pair of texts, the messages of a chat, or the bytes of a picture."""
     if chat and (text or pair):
         raise HeedfulError("--chat takes the place of TEXT and --pair", fix="Give one of them")
     if chat:
         return read_chat(chat)
-    result = read_text(text)
+    if text in (None, "-") and pair is None and not sys.stdin.isatty():
+        content = _piped()
+        result = _picture(content) or _checked(_decoded(content))
+    else:
+        result = read_text(text)
     return result if pair is None else (result, read_text(pair, "second text"))
 
 
 def captions(given: str | None) -> list[str] | None:
-    """--labels: captions that are separated by commas."""
-    return None if given is None else [part.strip() for part in given.split(",") if part.strip()]
+    """--labels: captions that are separated by commas; those with a comma inside are in quotes."""
+    if given is None:
+        return None
+    try:
+        (parts,) = csv.reader([" ".join(given.split())], skipinitialspace=True, strict=True)
+    except (csv.Error, ValueError):
+        raise HeedfulError(
+            f"cannot read --labels {given}",
+            "the quotes do not match" if given.strip() else "it is empty",
+            """Write --labels 'a ring,"a red, big seven"'""",
+        ) from None
+    return [part.strip() for part in parts if part.strip()]
+
+
+def refuse_both(caption: str | None, labels: str | None) -> None:
+    """--text and --labels, before the model is loaded."""
+    if caption is not None and labels is not None:
+        raise HeedfulError(
+            "--text and --labels exclude each other",
+            "--text compares the picture with one text; --labels makes a classifier that chooses a caption",
+            "Leave one of them out",
+        )
 
 
 def form(as_json: bool, as_csv: bool) -> str:
@@ -159,6 +191,32 @@ def announce(rows: int, seconds: float, capped: bool) -> None:
         )
 
 
+def _piped() -> bytes:
+    """Standard input, as much of it as a text may have."""
+    return sys.stdin.buffer.read(4 * LIMIT + 1)
+
+
+def _picture(content: bytes) -> bytes:
+    """All bytes of a picture on standard input, of which `content` was read; b"" if it is none."""
+    if not content.startswith(PICTURE_STARTS) or not _is_binary(content):
+        return b""
+    from heedful.modalities.image_files import MAX_FILE_BYTES
+
+    content += sys.stdin.buffer.read(max(0, MAX_FILE_BYTES + 1 - len(content)))
+    if len(content) > MAX_FILE_BYTES:
+        raise HeedfulError(
+            f"the picture on standard input has more than {MAX_FILE_BYTES >> 20} MB", fix="Make it smaller"
+        )
+    return content
+
+
+def _is_binary(content: bytes) -> bool:
+    try:
+        return "\0" in content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return True
+
+
 def _decoded(content: bytes) -> str:
     """Standard input as text without its last line break; binary is refused."""
     try:
@@ -170,7 +228,7 @@ def _decoded(content: bytes) -> str:
         raise HeedfulError(
             "standard input is not UTF-8 text",
             f"byte 0x{byte:02x} at position {error.start}",
-            "Pipe plain text",
+            "Pipe plain text, or name the file of a picture",
         ) from None
     if "\0" in text:
         raise HeedfulError(

@@ -69,13 +69,16 @@ Workers = Annotated[
 # explain
 TEXT = (
     "The text, or the file of a picture if the model reads pictures. If it is missing or -, heedful reads "
-    "standard input."
+    "standard input: a text, the name of a file, or the picture itself."
 )
 Text = Annotated[str | None, argument(metavar="TEXT", help=TEXT)]
 Pair = Annotated[str | None, option(metavar="TEXT", help="Second text, for models that read two texts.")]
 CAPTION = "The text that a picture is compared with, for models such as CLIP."
 Caption = Annotated[str | None, option("--text", metavar="TEXT", help=CAPTION)]
-CAPTIONS = "Captions to choose from, separated by commas: a model such as CLIP is then a classifier."
+CAPTIONS = (
+    "Captions to choose from, separated by commas: a model such as CLIP is then a classifier. Put a caption "
+    "that contains a comma in quotes: 'a ring,\"a red, big seven\"'."
+)
 Captions = Annotated[str | None, option("--labels", metavar="A,B,...", help=CAPTIONS)]
 Chat = Annotated[str | None, option(metavar="FILE", help="JSON file with chat messages, instead of TEXT.")]
 METHODS = (

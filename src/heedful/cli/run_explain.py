@@ -18,10 +18,12 @@ from heedful.cli.console import (
     print_stderr,
     progress_bar,
     put_json,
+    refuse_both,
     say_written,
     silence_libraries,
     write,
 )
+from heedful.cli.picture_header import check_picture
 from heedful.cli.threads import fit_threads
 from heedful.comparisons.audit_advice import advice_of, with_advice
 from heedful.comparisons.execute import execute
@@ -30,7 +32,7 @@ from heedful.comparisons.planning import Plan, plan
 from heedful.comparisons.result import Comparison
 from heedful.core import registry
 from heedful.core.command_line import param_value
-from heedful.core.defaults import ALL
+from heedful.core.defaults import ALL, EFFECTS_ONLY
 from heedful.core.errors import HeedfulError
 from heedful.core.numbers import duration
 from heedful.core.phrases import InputWords, left_out
@@ -105,16 +107,17 @@ def command(wish: ExplainRequest, out: OutputChoice, dry_run: bool) -> None:
 def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
     """Load the model and find out what is to be done."""
     names = [name.strip() for part in wish.methods for name in part.split(",") if name.strip()]
-    if wish.regions and not wish.methods and wish.audit is None:
-        names = [
-            "occlusion"
-        ]  # what a region does is measured; a few regions cannot show which method is right
+    effects_only = bool(wish.regions) and not wish.methods and wish.audit is None
+    if effects_only:  # a few regions cannot show which method is right
+        names = ["occlusion"]
     if wish.methods and not names:
         raise HeedfulError("no method was named", fix=f"Known: all, {', '.join(registry.explainers())}")
     for name in names if names != [ALL] else []:
         registry.get(name)  # a misspelt method is an error before the model is loaded
+    refuse_both(wish.caption, wish.labels)
     target = {key: value for key, value in wish.target.items() if value is not None}
     audit = None if wish.audit is None else advice_of(wish.audit)
+    check_picture(wish.model, wish.text)
     with progress_bar(f"loading {wish.model}", quiet):
         model: Model = heedful.load(wish.model, allow_pickle=wish.allow_pickle, labels=captions(wish.labels))
         fit_threads(model)
@@ -137,7 +140,9 @@ def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
             draws=wish.draws,
         )
     given: dict[str, Any] = {"features": wish.features} if wish.features else {}
-    given |= {"source": wish.model, "text": wish.text, "params": params, "target": target or None}
+    given |= {"source": wish.model, "params": params, "target": target or None}
+    given |= {} if isinstance(wish.text, bytes) else {"text": wish.text}
+    given |= {EFFECTS_ONLY: True} if effects_only else {}
     given |= {"command": wish.command or ""}  # "": made here, but it cannot be typed again
     given |= {"audit": audit.settings()} if audit is not None else {}
     given |= {"allow_pickle": True} if wish.allow_pickle else {}
@@ -145,10 +150,18 @@ def prepare(wish: ExplainRequest, quiet: bool = False) -> Plan:
 
 
 def input_for(model: Model, given: Any) -> Any:
-    """What was typed, for a model that reads pictures the path of a file."""
+    """What was typed or piped, for a model that reads pictures the path or the bytes of a file."""
     from heedful.io.datasets.pictures import SUFFIXES
     from heedful.modalities.image_files import refuse_address
 
+    if isinstance(given, bytes):
+        if model.modality != "text":
+            return given
+        raise HeedfulError(
+            "standard input is a picture",
+            f"{model.name} reads text",
+            "Name a model that reads pictures, such as --model zoo:digits-vit",
+        )
     path = Path(given) if isinstance(given, str) and len(given) < MAX_PATH and "\n" not in given else None
     if model.modality == "text":
         if path is not None and path.suffix.lower() in SUFFIXES and path.is_file():

@@ -39,7 +39,7 @@ from heedful.core.result import NotebookRepr
 from heedful.core.target import Target
 from heedful.core.versions import versions
 from heedful.core.whole_numbers import check_seed
-from heedful.modalities.kinds import Piece, pieces_of, spelled, words_for
+from heedful.modalities.kinds import KINDS, Piece, checked_unit, pieces_of, spelled, words_for
 from heedful.modalities.operators import checked_operator
 from heedful.models.load import load
 from heedful.models.targets import as_mapping
@@ -237,6 +237,8 @@ def plan(
     chosen, skipped = _choose(model, methods)
     metrics = _metrics(model, evidence)
     _check_params(model, chosen, params, named=methods not in (ALL, [ALL]))
+    if model.modality in KINDS:
+        checked_unit(model.modality, unit)  # before the input is read
     x = model.encode(text, long)
     unit = x.units(unit).name  # refuses an unknown unit before any work
     pieces = pieces_of(x, model.window)

@@ -8,6 +8,7 @@ MIDDLE = "centre"  # the control of metrics that ask where a thing is
 CONTROLS = (CONTROL, "edges", "smooth-random", MIDDLE)
 # controls that every audit runs where the model's inputs have them, whatever methods were named
 AUDIT_CONTROLS = ("edges", "smooth-random")
+EFFECTS_ONLY = "effects_only"  # a setting of an explanation: nobody asked for a method, only for effects
 
 
 # What runs when no method is named: one of each kind, few enough to read together; --method all runs more.

@@ -225,7 +225,16 @@ def pieces(name: str, labels: Labels) -> Units:
     rank = np.argsort(np.argsort(first))
     owner = rank[inverse.ravel()]
     boxes = tuple(_bounds(owner.reshape(labels.shape) == unit) for unit in range(len(first)))
-    return Units(name, tuple(f"piece {unit + 1}" for unit in range(len(first))), boxes, owner)
+    names = tuple(f"piece {unit + 1}, {_place(owner == unit, labels.shape)}" for unit in range(len(first)))
+    return Units(name, names, boxes, owner)
+
+
+def _place(inside: npt.NDArray[np.bool_], shape: tuple[int, ...]) -> str:
+    """Where the middle of the pixels (H * W,) is, in thirds of the picture: top left, centre, lower right."""
+    down, along = (float(axis.mean()) for axis in np.divmod(np.flatnonzero(inside), shape[1]))
+    row = ("top", "middle", "bottom")[int(3 * (down + 0.5) / shape[0])]
+    column = ("left", "centre", "right")[int(3 * (along + 0.5) / shape[1])]
+    return "centre" if (row, column) == ("middle", "centre") else f"{row} {column}"
 
 
 def _given(x: ImageInput) -> Units:

@@ -111,6 +111,12 @@ def of_array(array: npt.NDArray[Any]) -> tuple[Pixels, tuple[str, ...]]:
     """Of (H, W), (H, W, 1), (H, W, 3) or (H, W, 4): uint8, uint16, or numbers from 0 to 1."""
     if array.ndim == 2:
         array = array[..., None]
+    if array.ndim == 3 and array.size and array.shape[0] in (1, 3, 4) and array.shape[2] not in (1, 3, 4):
+        raise HeedfulError(
+            f"an array of shape {array.shape} is no picture",
+            "its channels are first",
+            "Put them last: array.transpose(1, 2, 0)",
+        )
     if array.ndim != 3 or array.shape[2] not in (1, 3, 4) or not array.size:
         raise HeedfulError(
             f"an array of shape {array.shape} is no picture",
@@ -139,6 +145,12 @@ def _reader_of(
 
 def _check_shares(values: npt.NDArray[Any]) -> None:
     lowest, highest = float(values.min()), float(values.max())
+    if values.dtype.kind in "iu" and lowest >= 0 and 1 < highest <= WHITE:
+        raise HeedfulError(
+            f"the values of the picture are {lowest:g} to {highest:g}, of the type {values.dtype}",
+            "nothing says which of them is white",
+            "If 255 is white: array.astype(numpy.uint8)",
+        )
     if not (lowest >= 0 and highest <= 1):  # also where one is not a number
         raise HeedfulError(
             f"the values of the picture are {lowest:.3g} to {highest:.3g}",

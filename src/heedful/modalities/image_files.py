@@ -97,6 +97,12 @@ def _from_path(path: str | Path, side: int | None) -> Picture:
         return _decoded(file, str(path), side)
 
 
+def check_header(path: str | Path) -> None:
+    """Refuses a file whose header says that it is no picture, or too large. Nothing is decoded."""
+    with opened_file(path) as file, _opened(file, str(path)):
+        pass
+
+
 def refuse_address(given: Any) -> None:
     """An address of the web is no path; said before a path is made of it, which changes it."""
     if isinstance(given, str) and ADDRESS.match(given):

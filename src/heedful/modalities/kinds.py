@@ -21,6 +21,7 @@ import numpy as np
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Input
 from heedful.core.phrases import InputWords, plural
+from heedful.modalities.image import UNITS as PICTURE_UNITS
 from heedful.modalities.image import picture_unit, picture_unit_noun
 from heedful.modalities.image_files import read_picture
 from heedful.modalities.text import UNITS, TextInput
@@ -107,6 +108,23 @@ def _unfit_pair(raw: Any) -> str:
     return _unfit_picture(raw) or _unfit_text(raw.get("text"))
 
 
+def _pair_unit(name: str) -> str:
+    """One name of each, joined by +, or one name alone."""
+    named = [part for part in name.split("+") if part]
+    of_picture = [part for part in named if part not in UNITS]
+    try:
+        for part in of_picture:
+            picture_unit(part)
+    except HeedfulError:
+        both = f"{', '.join(PICTURE_UNITS)}; {', '.join(UNITS)}"
+        raise HeedfulError(
+            f"unit cannot be {name!r}", fix=f"Use one of each, such as grid:8+word: {both}"
+        ) from None
+    if len(of_picture) > 1 or len(named) - len(of_picture) > 1:
+        raise HeedfulError(f"unit cannot be {name!r}", fix="Use one of each, such as grid:8+word")
+    return name
+
+
 def _pair_digest(raw: Any) -> bytes:
     parts = (_picture_digest(raw), _text_digest(raw.get("text") if isinstance(raw, Mapping) else None))
     return b"".join(parts) if all(parts) else b""
@@ -123,7 +141,9 @@ KINDS = {
     "image": InputKind(
         "picture", _unfit_picture, _picture_digest, _picture_probes, picture_unit, _picture_parts
     ),
-    "image+text": InputKind("pair", _unfit_pair, _pair_digest, _pair_probes, str, lambda unit: "parts"),
+    "image+text": InputKind(
+        "pair", _unfit_pair, _pair_digest, _pair_probes, _pair_unit, lambda unit: "parts"
+    ),
 }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from heedful.core.arrays import Floats
-from heedful.core.document import Choice, Paragraph, Part, PictureMap, Tab
+from heedful.core.document import Choice, Only, Paragraph, Part, PictureMap, Tab
 from heedful.core.numbers import percent, short
 from heedful.heads.atlas import Atlas
 from heedful.heads.maps import Maps
@@ -41,7 +41,7 @@ LOOKS_AT = {
     "heterogeneous": "none of these",
 }
 HUE = (0x73, 0x50, 0xBD)  # as maps without a sign, and in atlas_patches.js
-STRENGTH = "Stronger violet: more attention (square root of the weight, relative to the strongest patch)."
+STRENGTH = "more attention (square root of the weight, relative to the strongest patch)."
 LEAD = (
     "Each picture: where {who} looks in this head. Strength is the square root of the weight, relative to "
     "the strongest patch of that head. The share is what patches give to special positions. Layers and heads "
@@ -80,8 +80,11 @@ def together(atlas: Atlas) -> Choice:
     mean = maps.weights.mean((0, 1), dtype=np.float64)
     ways = [("mean of all heads", mean), ("rollout", atlas.rollout())]
     ways += [(f"layer {n}", maps.weights[n].mean(0, dtype=np.float64)) for n in range(maps.layers)]
-    key = Paragraph(STRENGTH, "soft")
-    tabs = [Tab(name, (_map(x, maps, matrix, name), key)) for name, matrix in ways]
+    key = (
+        Only("html", (Paragraph(f"Stronger violet: {STRENGTH}", "soft"),)),
+        Only("console", (Paragraph(f"Strong: {STRENGTH}", "soft"),)),
+    )
+    tabs = [Tab(name, (_map(x, maps, matrix, name), *key)) for name, matrix in ways]
     return Choice(f"Where {reader_of(maps)} looks", tuple(tabs))
 
 

@@ -34,6 +34,7 @@ from heedful.metrics.verdict_sentences import answer, grounds
 from heedful.reports.audit_rows import labels, shown_rows
 from heedful.reports.audit_tables import (
     apart_section,
+    measured_section,
     number_sections,
     ordered,
     skill_sections,
@@ -59,6 +60,7 @@ def document(audit: Audit) -> Document:
             Bullets(tuple(_sentences(audit))),
             _source(audit),
             _chart(audit),
+            measured_section(audit),
             smoothing_section(audit),
             shown_rows(audit),
             Tabs("More", tuple(_tabs(audit))),

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from heedful.audits.result import Audit
+from heedful.core import registry
+from heedful.core.defaults import CONTROLS as NO_MODEL
 from heedful.core.document import Cell, Column, Row, Section, Table, text_table
 from heedful.core.evidence import Evidence
 from heedful.core.numbers import MISSING, at_most, fixed, fixed_signed, percent, short, span
@@ -50,6 +52,12 @@ ORDERS_AGREE = (
     "Do both orders of ROAD rank the methods alike? Kendall's τ between the rankings by road-morf and by "
     "road-lerf is {tau} (1: the same ranking, −1: the reverse)."
 )
+MEASURED = (
+    "Value: mean over {many}; ↑: higher is better; ↓: lower is better. Skill: 0 is random scores, 1 the best "
+    "value, with its 95 % interval over {many}. The rows were not tested against each other."
+)
+BY_AREA = "chance"  # heading of the control of metrics that ask where a thing is
+MOST_MEASURED = 6  # tables on the first screen
 MIN_SPREAD, MOST_SPREADS = 0.25, 20
 
 
@@ -115,6 +123,53 @@ def verdict_section(audit: Audit) -> Section | None:
 
 def _columns(heads: Sequence[str]) -> tuple[Column, ...]:
     return tuple(Column(head, words=not place) for place, head in enumerate(heads))
+
+
+# --- audits without a verdict ----------------------------------------------------------------------
+
+
+def measured_section(audit: Audit) -> Section | None:
+    """What was measured, where no metric of the verdict ran: one short table per metric and operator."""
+    if audit.verdict.cells or not audit.table:
+        return None
+    groups = _by_metric(audit)
+    tables = [_measured_table(audit, found) for found in groups[:MOST_MEASURED]]
+    lead = worded(MEASURED, audit)
+    if any(column.title == BY_AREA for table in tables for column in table.columns):
+        lead += " Chance: what random scores reach, computed from the area of the mask."
+    if any(one.method in NO_MODEL for one in audit.table):
+        lead += " A control does not look at the model."
+    if len(groups) > MOST_MEASURED:
+        lead += " More tables are under Numbers."
+    return Section("What was measured", tuple(tables), lead, "measured")
+
+
+def _measured_table(audit: Audit, found: Sequence[Evidence]) -> Table:
+    """Methods by their skill, then the controls."""
+    first = found[0]
+    known = registry.metrics().get(first.metric)
+    chance = BY_AREA if known is not None and known.masks and known.chance else "random"
+    heads = (_measured_name(audit, first), "value", chance, "skill (95 %)", audit.verdict.words.many)
+    order = sorted(found, key=lambda one: (one.method in NO_MODEL, -one.skill))
+    rows = [
+        Row(
+            (
+                Cell(f"{one.method} (control)" if one.method in NO_MODEL else one.method),
+                Cell(short(one.value)),
+                Cell(short(one.control)),
+                Cell(fixed(one.skill), interval(one)),
+                Cell(f"{one.n:,}"),
+            )
+        )
+        for one in order
+    ]
+    return Table(heads[0], _columns(heads), tuple(rows))
+
+
+def _measured_name(audit: Audit, one: Evidence) -> str:
+    """↑ pointing, or ↓ road-morf by blur"""
+    arrow = "↑" if audit.better.get(one.metric) == "high" else "↓"
+    return f"{arrow} {one.metric}" + (f" by {one.operator}" if one.operator else "")
 
 
 # --- smoothed scores -------------------------------------------------------------------------------
@@ -254,16 +309,22 @@ def skill_sections(audit: Audit) -> Iterator[Section]:
 
 def number_sections(audit: Audit) -> Iterator[Section]:
     """One table per metric and operator."""
-    groups: dict[tuple[str, str], list[Evidence]] = {}
-    for each in audit.table:
-        groups.setdefault((each.metric, each.operator), []).append(each)
     heads = ("method", "value", "random", "range of random", "best", "skill", audit.verdict.words.many)
-    for place, ((metric, operator), found) in enumerate(groups.items()):
+    for place, found in enumerate(_by_metric(audit)):
+        metric, operator = found[0].metric, found[0].operator
         arrow = "↑" if audit.better.get(metric) == "high" else "↓"
         removed = f"{audit.verdict.words.parts} removed by: {operator}" if operator else "nothing removed"
         title = f"{arrow} {metric}, {removed}"
         table = Table(title, _columns(heads), tuple(map(_number_row, found)))
         yield Section(title, (table,), "" if place else worded(NUMBERS, audit))
+
+
+def _by_metric(audit: Audit) -> list[list[Evidence]]:
+    """The evidence of each metric and operator."""
+    groups: dict[tuple[str, str], list[Evidence]] = {}
+    for each in audit.table:
+        groups.setdefault((each.metric, each.operator), []).append(each)
+    return list(groups.values())
 
 
 def _number_row(one: Evidence) -> Row:

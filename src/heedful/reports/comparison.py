@@ -33,7 +33,7 @@ from heedful.reports.comparison_summary import after_written, explained_number, 
 from heedful.reports.contradictions import REMOVED, first_contradictions
 from heedful.reports.input_map import effects_map, has_picture, shaded_map, unshaded_map
 from heedful.reports.prediction import predictions
-from heedful.reports.tested_methods import none_passed, ordered, removal
+from heedful.reports.tested_methods import none_passed, nothing_changes, ordered, removal
 from heedful.reports.word_table import word_table
 
 INTERRUPTED = "interrupted"
@@ -47,7 +47,7 @@ def document(comparison: Comparison) -> Document:
     if not comparison.attributions:
         return Document(title, nodes(headline(comparison), *parts.remarks(comparison)))
     table = word_table(comparison, TERMINAL_WORDS, few=True)
-    shown = [table] if len(table.columns) > 1 else []
+    shown = [table] if len(table.columns) > 1 and not nothing_changes(comparison) else []
     saving = Island("saving", _numbers(comparison))
     return Document(
         title,
@@ -97,7 +97,8 @@ def shaded(comparison: Comparison) -> Choice:
     effects."""
     cols = {col.method: col for col in columns(comparison)}
     standing = {one.method: one for one in standings(comparison.evidence)}
-    options = [_without_method(comparison)] if none_passed(comparison) else []
+    flat = nothing_changes(comparison)
+    options = [_without_method(comparison)] if none_passed(comparison) or flat else []
     for method in ordered(comparison):
         one = standing.get(method)
         note = f"beat {one.beat} of {one.draws}" if one else "control" if method == CONTROL else ""
@@ -113,6 +114,8 @@ def shaded(comparison: Comparison) -> Choice:
 def _without_method(comparison: Comparison) -> Tab:
     """What was explained, where no method may shade it."""
     x, measured = comparison.x, removal(comparison)
+    if nothing_changes(comparison):
+        return Tab("nothing", unshaded_map(x), "the output does not change")
     if measured is None:
         return Tab("nothing", unshaded_map(x), "no method passed")
     how = REMOVED.get(measured.operator, "removing")
@@ -127,7 +130,8 @@ def _scale(comparison: Comparison) -> str:
     """Which words are shown, and what the numbers are."""
     count, units = len(comparison.x.units(ranked_unit(comparison))), plural(unit_noun(comparison))
     chosen = "by highest scores" if removal(comparison) is None else "by measured effect"
-    of = f"{TERMINAL_WORDS} of {count} {units}, {chosen}. " if count > TERMINAL_WORDS else ""
+    some = count > TERMINAL_WORDS and not nothing_changes(comparison)
+    of = f"{TERMINAL_WORDS} of {count} {units}, {chosen}. " if some else ""
     output = comparison.attributions[0].output
     value = "" if math.isnan(output) else f" ({short(output, 4)})"
     return f"{of}Explained: {explained_number(comparison)}{value}."

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from heedful.comparisons.result import Comparison, ranked_unit, unit_noun
 from heedful.comparisons.single_text import draws_needed, lower_than_controls, standings
-from heedful.core.defaults import CONTROLS
+from heedful.core.defaults import CONTROLS, EFFECTS_ONLY
 from heedful.core.internals import Removal
 from heedful.core.phrases import listed, plural
 from heedful.metrics import sensitivity_warning
@@ -136,9 +136,14 @@ def _by_another(comparison: Comparison, measured: Removal, unit: int) -> str:
     return f"; {effect_text(others[operator])} by {operator}"
 
 
+def _compares(comparison: Comparison) -> bool:
+    """Something is said about methods: removals change the output, and more than effects was asked for."""
+    return not nothing_changes(comparison) and not comparison.settings.get(EFFECTS_ONLY)
+
+
 def none_better(comparison: Comparison) -> str:
     """Where no method passed: that it is so, and what it means."""
-    if not none_passed(comparison) or nothing_changes(comparison):
+    if not none_passed(comparison) or not _compares(comparison):
         return ""
     unit, noun = unit_noun(comparison), comparison.x.noun
     count = len(comparison.x.units(ranked_unit(comparison)))
@@ -212,7 +217,7 @@ def better_than_random(comparison: Comparison) -> str:
     """Which methods beat random orders on this text, and which did not."""
     methods = standings(comparison.evidence)
     alone = len(comparison.x.units(ranked_unit(comparison))) == 1
-    if not methods or alone or nothing_changes(comparison):
+    if not methods or alone or not _compares(comparison):
         return ""
     draws, good = methods[0].draws, passed(comparison)
     rest = [one for one in methods if one not in good and one.method not in CONTROLS]
@@ -239,7 +244,7 @@ def better_than_random(comparison: Comparison) -> str:
 def better_control(comparison: Comparison) -> str:
     """A control that passes shows how little it takes to pass."""
     names = [one.method for one in passed_controls(comparison)]
-    if not names or nothing_changes(comparison):
+    if not names or not _compares(comparison):
         return ""
     them = "this control does" if len(names) == 1 else "these controls do"
     also = f"Also better than random: {', '.join(names)}"
@@ -252,7 +257,7 @@ def scored_lower(comparison: Comparison) -> str:
     for method, controls in lower_than_controls(comparison.evidence).items():
         if controls:
             groups.setdefault(controls, []).append(method)
-    if not groups or nothing_changes(comparison):
+    if not groups or not _compares(comparison):
         return ""
     noun = comparison.x.noun
     lines = [
@@ -274,6 +279,8 @@ def which_to_use(comparison: Comparison, ask: str = "") -> str:
     """The recommendation of the audit that was given, or how to get one: `ask`, by default for the surface on
     which the explanation was made."""
     audit = comparison.settings.get("audit")
+    if not audit and comparison.settings.get(EFFECTS_ONLY):
+        return ""
     if not audit:
         return ask or (ASK_FOR_AUDIT if typed(comparison) else ASK_FOR_AUDIT_IN_PYTHON).format(
             plural(comparison.x.noun)

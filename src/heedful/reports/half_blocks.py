@@ -24,33 +24,46 @@ PAPER = np.array([235, 235, 235])
 
 
 def cells(node: PictureMap, columns: int = COLUMNS) -> np.ndarray:
-    """(rows, columns) share of the part at each cell's middle."""
+    """(rows, columns) share of the part that covers each cell's middle. Parts smaller than a cell are in the
+    cell of their own middle. Where several are in one cell, it has the largest by size."""
     width, height = node.size
     rows = max(2, round(columns * height / width))
     shares = np.zeros((rows, columns))
     for part in node.parts:
         left, top, right, bottom = part.box
-        down = (np.arange(rows) + 0.5) * height / rows
-        along = (np.arange(columns) + 0.5) * width / columns
-        inside = ((down >= top) & (down < bottom))[:, None] & ((along >= left) & (along < right))
-        shares[inside] = part.share
+        inside = np.ix_(_covered(top, bottom, height, rows), _covered(left, right, width, columns))
+        shares[inside] = _stronger(shares[inside], part.share)
     return shares
 
 
+def _covered(start: int, stop: int, length: int, count: int) -> np.ndarray:
+    """Which of `count` cells along one side a part covers: at least one."""
+    middles = (np.arange(count) + 0.5) * length / count
+    found = np.flatnonzero((middles >= start) & (middles < stop))
+    return found if len(found) else np.array([int((start + stop) / 2 * count / length)])
+
+
+def _stronger(one: np.ndarray, other: np.ndarray | float) -> np.ndarray:
+    """The larger of two by size, with its sign."""
+    return np.where(np.abs(one) >= np.abs(other), one, other)
+
+
 def half_blocks(node: PictureMap, plain: bool = False, columns: int = COLUMNS) -> Iterator[Text]:
-    """One line per two rows of cells."""
+    """One line per two rows of cells. A mark is by the stronger of the two."""
     shares = cells(node, min(columns, COLUMNS))
     numbers = _numbers(node, shares.shape)
     if len(shares) % 2:
         shares = np.vstack([shares, np.zeros((1, shares.shape[1]))])
-    strong = max(np.quantile(np.abs(shares), 1 - MARKED), 1e-9)
+    both = _stronger(shares[::2], shares[1::2])
+    strong = max(np.quantile(np.abs(both), 1 - MARKED), 1e-9)
     for number, (upper, lower) in enumerate(zip(shares[::2], shares[1::2], strict=True)):
         line = Text()
         for column, (above, below) in enumerate(zip(upper, lower, strict=True)):
             digit = numbers.get((number, column), "")
             if plain:
-                seen = abs(above) >= strong and level(above)  # what is too weak for a colour has no mark
-                line.append(digit or (MARKS[hue(above, node.signed)] if seen else "·"))
+                share = both[number, column]
+                seen = abs(share) >= strong and level(share)  # what is too weak for a colour has no mark
+                line.append(digit or (MARKS[hue(share, node.signed)] if seen else "·"))
             elif digit:
                 line.append(digit, f"bold black on {_colour(0.0, node.signed)}")
             else:

@@ -218,7 +218,8 @@ class TerminalRenderer:
 
     @draw.register
     def _(self, node: doc.PictureMap) -> Iterator[RenderableType]:
-        yield from half_blocks(node, self.plain, self.width)
+        if node.parts:  # without shaded parts there is nothing to see in a terminal
+            yield from half_blocks(node, self.plain, self.width)
 
     @draw.register
     def _(self, node: doc.Legend) -> Iterator[RenderableType]:

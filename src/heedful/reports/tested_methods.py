@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from heedful.comparisons.result import Comparison
 from heedful.comparisons.single_text import ALPHA, MethodStanding, standings
-from heedful.core.defaults import CONTROLS
+from heedful.core.defaults import CONTROLS, EFFECTS_ONLY
 from heedful.core.internals import Removal
 
 PREFERRED = ("occlusion", "lime", "integrated-gradients", "grad-x-input")  # where nothing was measured
@@ -25,6 +25,8 @@ def tested(methods: Sequence[MethodStanding]) -> bool:
 def passed(comparison: Comparison) -> list[MethodStanding]:
     """Methods that are better than random orders on this text, as they are offered; where there are too few
     orders for a test, those that beat all of them."""
+    if comparison.settings.get(EFFECTS_ONLY):
+        return []  # nobody asked for a method
     methods, order = standings(comparison.evidence), ordered(comparison)
     good = [one for one in methods if _beats(one, methods) and one.method not in CONTROLS]
     return sorted(good, key=lambda one: order.index(one.method) if one.method in order else len(order))

@@ -10,7 +10,7 @@ import numpy as np
 from heedful.comparisons.agreement import kendall
 from heedful.comparisons.result import Comparison, unit_noun
 from heedful.core.attribution import UnitScore
-from heedful.core.defaults import CONTROL
+from heedful.core.defaults import CONTROL, EFFECTS_ONLY
 from heedful.core.document import Cell, Column, Row, Table
 from heedful.core.internals import Removal
 from heedful.core.numbers import fixed
@@ -31,6 +31,8 @@ def word_table(comparison: Comparison, rows: int = TABLE_ROWS, few: bool = False
     removals, main = comparison.internals.removals, removal(comparison)
     shown = {*shown_first(comparison, FEW if few else SHOWN), CONTROL}
     kept = strongest(columns(comparison), rows, main if few else None)
+    if comparison.settings.get(EFFECTS_ONLY) and removals:
+        shown = set()
     if few:
         removals = tuple(r for r in removals if r is main)
         cols = [col for col in cols if col.method in shown]

@@ -19,10 +19,12 @@ from heedful.cli.console import (
     put_document,
     put_json,
     read_input,
+    refuse_both,
     say_written,
     silence_libraries,
     write,
 )
+from heedful.cli.picture_header import check_picture
 from heedful.core.errors import HeedfulError
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 option = typer.Option
 TARGET = "With --aggregate gradient: use gradients of this label, index or token. Default: the prediction."
 Target = Annotated[str | None, option(metavar="LABEL", help=TARGET)]
+CAPTION = "An atlas shows one encoder: give captions with --labels instead."
+Caption = Annotated[str | None, option("--text", metavar="TEXT", help=CAPTION, hidden=True)]
 ANSWER = "For models that generate text: read this continuation, not the model's own continuation."
 Answer = Annotated[str | None, option(metavar="TEXT", help=ANSWER)]
 Unit = Annotated[Literal["word", "token"], option(help="Show attention between words, or between tokens.")]
@@ -79,6 +83,7 @@ def attention(
     model: o.Model = "zoo:sentiment",
     pair: o.Pair = None,
     chat: o.Chat = None,
+    caption: Caption = None,
     labels: o.Captions = None,
     target: Target = None,
     answer: Answer = None,
@@ -128,14 +133,19 @@ def attention(
     shape, look = form(as_json, as_csv), AttentionView(stack, layer, head, how, links)
     look.check(figure, view)
     check_save(save, "attention")
+    refuse_both(caption, labels)
     results = read_input(text, pair, chat)
     silence_libraries()
+    check_picture(model, results)
     import heedful
+    from heedful.cli.run_explain import input_for, with_caption
     from heedful.heads.atlas import refuse_two_encoders
 
     with progress_bar(f"loading {model}", quiet):
         loaded = heedful.load(model, allow_pickle=allow_pickle, labels=captions(labels))
         refuse_two_encoders(loaded)
+        with_caption(loaded, results, caption)
+        results = input_for(loaded, results) if isinstance(results, bytes) else results
         wanted = how == "gradient" or target is not None
         gone, removed = heads_ablation.removing(loaded, results, ablate, remove, long, answer)
         with removed:

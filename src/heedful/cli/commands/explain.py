@@ -103,7 +103,7 @@ def explain(
         caption=caption,
         labels=labels,
         regions=read_region_options(regions, region or []),
-        command=typed(**_spelled(result)),
+        command=None if isinstance(result, bytes) else typed(**_spelled(result)),
     )
     command(wish, out, dry_run)
 

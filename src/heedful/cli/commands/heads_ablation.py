@@ -18,6 +18,7 @@ from heedful.cli.console import (
     say_written,
     silence_libraries,
 )
+from heedful.cli.text_models import reading_texts
 from heedful.core.progress import Report
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ def importance(
     shape = form(as_json, as_csv)
     check_save(save, "head-importance")
     silence_libraries()
-    texts, labels, left = read(file, text_column, label_column, limit)
+    with reading_texts(model, "head ablation", allow_pickle):
+        texts, labels, left = read(file, text_column, label_column, limit)
     from heedful.heads.ablation.importance import head_importance
 
     def run(loaded: TokenModel, means: Any, progress: Report) -> Any:
@@ -143,7 +145,8 @@ def prune(
     shape = form(as_json, as_csv)
     check_save(save, "pruning")
     silence_libraries()
-    texts, labels, left = read(file, text_column, label_column, limit)
+    with reading_texts(model, "head ablation", allow_pickle):
+        texts, labels, left = read(file, text_column, label_column, limit)
     from heedful.heads.ablation.pruning import prune_heads
 
     def run(loaded: TokenModel, means: Any, progress: Report) -> Any:

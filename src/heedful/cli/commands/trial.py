@@ -21,6 +21,7 @@ from heedful.cli.console import (
     silence_libraries,
     write,
 )
+from heedful.cli.text_models import reading_texts
 from heedful.cli.typed_command import typed
 
 option = typer.Option
@@ -115,8 +116,9 @@ def trial(
 
     columns = Columns(text_column, label_column)
     marked = Columns(text_column, label_column, rationale_column)
-    given = read_texts(file, columns, limit)  # its mistakes are told before the model is loaded
-    learnt = None if train is None else read_texts(train, marked, train_limit)
+    with reading_texts(model, "a trial", allow_pickle):  # mistakes are told before the model is loaded
+        given = read_texts(file, columns, limit)
+        learnt = None if train is None else read_texts(train, marked, train_limit)
     names, terms = (_names(some) for some in (test, improve))
     with progress_bar(f"loading {model}", quiet) as say:
         loaded = heedful.load(model, allow_pickle=allow_pickle)
