@@ -9,11 +9,10 @@ can do is probed on one picture.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
-from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -46,6 +45,8 @@ from heedful.models.trace_pass import alone, as_trace, gradients
 from heedful.models.value_zeroing import can_zero, value_maps
 
 CPU_BATCH_PIXELS = 1 << 18  # larger batches leave the cache: twice the time per picture at 32 pictures
+MAX_STATED_SPECIAL = 16  # positions in front of patches whose size is stated
+MAX_GUESSED_SPECIAL = 5  # of patches whose size is guessed: a class token and four registers
 TRACE_SHARE = 2  # a pass with a graph takes so many times the memory
 FAILURES = (HeedfulError, AttributeError, IndexError, RuntimeError, TypeError, ValueError)
 
@@ -401,15 +402,32 @@ def _switched(before: str, maps: Sequence[Tensor]) -> tuple[str, ...]:
 
 def _patches(module: nn.Module, positions: int, height: int, width: int) -> tuple[int, int, int] | None:
     """(rows, columns, special) of a sequence of so many positions: by the patch size that the config states,
-    else the square that leaves the fewest positions over."""
+    else the grid of equal squares over the picture that leaves the fewest positions over."""
     config = getattr(module, "config", None)
-    stated = getattr(getattr(config, "vision_config", config), "patch_size", None)
-    if isinstance(stated, int) and stated > 0:
-        rows, columns = height // stated, width // stated
+    sides = _sides(getattr(getattr(config, "vision_config", config), "patch_size", None))
+    if sides is not None:
+        rows, columns = height // sides[0], width // sides[1]
         special = positions - rows * columns
-        return (rows, columns, special) if 0 <= special <= 16 and rows else None
-    side = isqrt(positions)
-    return (side, side, positions - side * side) if side > 1 and positions - side * side <= 8 else None
+        return (rows, columns, special) if 0 <= special <= MAX_STATED_SPECIAL and rows and columns else None
+    # a smaller square gives more patches, so the first that fits leaves the fewest over
+    for side in range(1, min(height, width) // 2 + 1):
+        rows, columns = height // side, width // side
+        if height % side == width % side == 0 and 0 <= positions - rows * columns <= MAX_GUESSED_SPECIAL:
+            return rows, columns, positions - rows * columns
+    return None
+
+
+def _sides(stated: Any) -> tuple[int, int] | None:
+    """(height, width) of a patch that is stated as a number, a pair or {"height": ..., "width": ...}; None
+    where it is stated in no such way."""
+    if isinstance(stated, Mapping):
+        stated = (stated.get("height"), stated.get("width"))
+    pair = (stated, stated) if isinstance(stated, int) else stated
+    if not isinstance(pair, Sequence) or len(pair) != 2:
+        return None
+    height, width = pair
+    whole = isinstance(height, int) and isinstance(width, int) and height > 0 and width > 0
+    return (height, width) if whole else None
 
 
 def _config_labels(module: nn.Module, count: int) -> tuple[str, ...] | None:
