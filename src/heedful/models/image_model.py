@@ -34,6 +34,7 @@ from heedful.models.backend import AttentionOutput, TraceOutput
 from heedful.models.contexts import eager_attention, first_broken_layer, untouched
 from heedful.models.feature_map import last_feature_map
 from heedful.models.guided_relu import GuidedRelu
+from heedful.models.head_outputs import are_probabilities, head_kind, ranked, shares_of
 from heedful.models.head_states import attention_calls, states_of
 from heedful.models.hf_config import fingerprint
 from heedful.models.image_attention import close, editable_sites, hiding, positions
@@ -48,6 +49,7 @@ CPU_BATCH_PIXELS = 1 << 18  # larger batches leave the cache: twice the time per
 MAX_STATED_SPECIAL = 16  # positions in front of patches whose size is stated
 MAX_GUESSED_SPECIAL = 5  # of patches whose size is guessed: a class token and four registers
 TRACE_SHARE = 2  # a pass with a graph takes so many times the memory
+PROBABILITIES = "The outputs of the model are probabilities, not logits: scores are changes of a probability"
 FAILURES = (HeedfulError, AttributeError, IndexError, RuntimeError, TypeError, ValueError)
 
 
@@ -68,7 +70,15 @@ class ImageModel(PictureModel):
         self._colours_last = True  # in memory, which convolutions run faster
         if all(tensor.device.type == "cpu" for tensor in module.parameters()):
             self.batch_pixels = CPU_BATCH_PIXELS
-        count = len(self._probe_logits())
+        outputs = self._probe_logits(_grey(self.size_read))
+        count = len(outputs)
+        self.kind = head_kind(getattr(module, "config", None), count)
+        # a second picture, since some logits of the first may happen to sum to 1
+        self.gives_probabilities = (
+            self.kind == "classifier"
+            and are_probabilities(outputs)
+            and are_probabilities(self._probe_logits(_noise(self.size_read)))
+        )
         given = labels if labels is not None else _config_labels(module, count)
         self._labels = tuple(given or (f"class {i}" for i in range(count)))
         if len(self._labels) != count:
@@ -89,13 +99,14 @@ class ImageModel(PictureModel):
         if isinstance(raw, Input):
             return image_of(raw)
         rows, columns, special = self.patches
-        return self.reader.read(raw, (rows, columns), special)
+        x = self.reader.read(raw, (rows, columns), special)
+        return replace(x, notes=(*x.notes, PROBABILITIES)) if self.gives_probabilities else x
 
     def predict(self, x: Input, k: int = 5, given: Sequence[int] = ()) -> list[tuple[str, float]]:
-        logits = torch.from_numpy(self.scores_of(image_of(x)))
-        top = logits.softmax(-1).topk(min(k, len(logits)))
-        pairs = zip(top.indices.tolist(), top.values.tolist(), strict=True)
-        return [(self.labels[index], value) for index, value in pairs]
+        """Labels with probabilities, highest first; values for regression."""
+        outputs = torch.from_numpy(self.scores_of(image_of(x)))
+        shares = outputs if self.gives_probabilities else shares_of(self.kind, outputs)
+        return ranked(self.kind, shares, k, self.labels.__getitem__)
 
     def facts(self) -> dict[str, Any]:
         parameters = list(self._module.parameters())
@@ -109,7 +120,7 @@ class ImageModel(PictureModel):
             "parameters": sum(p.numel() for p in parameters),
             "dtype": str(parameters[0].dtype).removeprefix("torch.") if parameters else "none",
             "fingerprint": fingerprint(self._module),
-        }
+        } | ({"outputs": "probability"} if self.gives_probabilities else {})
 
     # --- passes ------------------------------------------------------------------------------------
 
@@ -133,14 +144,15 @@ class ImageModel(PictureModel):
             )
         return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
-    def _probe_logits(self) -> Tensor:
-        grey = self._ready(torch.full((1, *self.size_read, 3), 0.5))
+    def _probe_logits(self, seen: Tensor) -> Tensor:
+        """(C,) of one picture (1, H, W, 3)"""
+        pixels = self._ready(seen)
         with untouched(self._module), torch.inference_mode():
             try:
-                return self._logits(self._call(grey))[0]
+                return self._logits(self._call(pixels))[0]
             except RuntimeError:  # a module that calls .view() needs colours first
                 self._colours_last = False
-                return self._logits(self._call(grey))[0]
+                return self._logits(self._call(pixels))[0]
 
     def _ready(self, seen: Tensor) -> Tensor:
         """Colours (B, H, W, 3) as the module reads them, (B, 3, H, W)."""
@@ -288,8 +300,7 @@ class ImageModel(PictureModel):
     @cached_property
     def _sites(self) -> Sites:
         """{} where attention cannot be changed."""
-        height, width = self.size_read
-        grey = self._ready(torch.full((1, height, width, 3), 0.5))
+        grey = self._ready(_grey(self.size_read))
         return editable_sites(self._module, lambda **more: self._call(grey, **more), self._logits)
 
     @property
@@ -302,9 +313,7 @@ class ImageModel(PictureModel):
         rows, columns, special = self.patches
         if not special or "edits" not in self.capabilities:
             return False
-        height, width = self.size_read
-        rng = np.random.default_rng(0)
-        pixels = self._ready(torch.from_numpy(rng.random((2, height, width, 3)).astype(np.float32)))
+        pixels = self._ready(_noise(self.size_read, 2))
         gone = positions(torch.ones(2, rows * columns, dtype=torch.bool, device=pixels.device), special)
         with untouched(self._module), torch.inference_mode(), self.attending(hiding(gone)):
             one, other = self._logits(self._call(pixels))
@@ -361,7 +370,7 @@ class ImageModel(PictureModel):
     def _probed(self) -> tuple[frozenset[str], tuple[int, int, int]]:
         height, width = self.size_read
         found, none = {"values", "picture", "crops"}, (0, 0, 0)
-        grey = self._ready(torch.full((1, height, width, 3), 0.5)).permute(0, 2, 3, 1).reshape(1, -1, 3)
+        grey = self._ready(_grey(self.size_read)).permute(0, 2, 3, 1).reshape(1, -1, 3)
         with torch.inference_mode(False), torch.enable_grad():
             try:
                 embeds = grey.detach().clone().requires_grad_(True)
@@ -393,6 +402,16 @@ class ImageModel(PictureModel):
         if self._sites:
             found |= {"edits", "head-states"}
         return frozenset(found), patches
+
+
+def _grey(size: tuple[int, int]) -> Tensor:
+    """(1, H, W, 3)"""
+    return torch.full((1, *size, 3), 0.5)
+
+
+def _noise(size: tuple[int, int], count: int = 1) -> Tensor:
+    """(count, H, W, 3)"""
+    return torch.from_numpy(np.random.default_rng(0).random((count, *size, 3)).astype(np.float32))
 
 
 def _switched(before: str, maps: Sequence[Tensor]) -> tuple[str, ...]:
