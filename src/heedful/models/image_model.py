@@ -50,7 +50,9 @@ MAX_STATED_SPECIAL = 16  # positions in front of patches whose size is stated
 MAX_GUESSED_SPECIAL = 5  # of patches whose size is guessed: a class token and four registers
 TRACE_SHARE = 2  # a pass with a graph takes so many times the memory
 PROBABILITIES = "The outputs of the model are probabilities, not logits: scores are changes of a probability"
-FAILURES = (HeedfulError, AttributeError, IndexError, RuntimeError, TypeError, ValueError)
+RUN_ERRORS = (AttributeError, IndexError, RuntimeError, TypeError, ValueError)  # of a module that is run
+MAX_REASON = 300  # characters of what it said
+FAILURES = (HeedfulError, *RUN_ERRORS)
 
 
 class ImageModel(PictureModel):
@@ -147,12 +149,24 @@ class ImageModel(PictureModel):
     def _probe_logits(self, seen: Tensor) -> Tensor:
         """(C,) of one picture (1, H, W, 3)"""
         pixels = self._ready(seen)
-        with untouched(self._module), torch.inference_mode():
-            try:
+
+        def run() -> Tensor:
+            with untouched(self._module), torch.inference_mode():
                 return self._logits(self._call(pixels))[0]
+
+        try:
+            try:
+                return run()
             except RuntimeError:  # a module that calls .view() needs colours first
                 self._colours_last = False
-                return self._logits(self._call(pixels))[0]
+                return run()
+        except RUN_ERRORS as error:
+            raise HeedfulError(
+                f"{self.name} cannot read pictures of shape {tuple(pixels.shape)}",
+                f"{type(error).__name__}: {error}".splitlines()[0][:MAX_REASON],
+                "Give a module that reads (pictures, 3, height, width), and its height and width: "
+                "processor=heedful.ImageReader((224, 224))",
+            ) from error
 
     def _ready(self, seen: Tensor) -> Tensor:
         """Colours (B, H, W, 3) as the module reads them, (B, 3, H, W)."""
