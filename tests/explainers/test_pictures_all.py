@@ -300,13 +300,14 @@ def test_smoothgrad_variants_on_a_quadratic() -> None:
     a, b = module.a.detach().numpy(), module.b.detach().numpy()
     gradient, s = a @ e + b, 0.15 * np.ptp(e)
     rows = s**2 * np.square(a).sum(1)
-    forms = {"mean": gradient * e, "squared": gradient**2 + rows, "variance": rows}
+    forms = {"mean": gradient * e, "gradient": gradient, "squared": gradient**2 + rows, "variance": rows}
     for variant, wanted in forms.items():
         item = run_explainer("smoothgrad", m, x, target, samples=4000, noise=0.15, variant=variant, seed=3)
         each = wanted.reshape(4, 3).sum(1)
-        # the mean is exact: pairs cancel; of squares, the relative error of 2,000 pairs is about 3 %
-        np.testing.assert_allclose(item.scores, each, rtol=1e-9 if variant == "mean" else 0.15)
-        assert item.signed == (variant == "mean")
+        # a mean is exact: pairs cancel; of squares, the relative error of 2,000 pairs is about 3 %
+        signed = variant in ("mean", "gradient")
+        np.testing.assert_allclose(item.scores, each, rtol=1e-9 if signed else 0.15)
+        assert item.signed == signed
     with pytest.raises(heedful.HeedfulError, match="no variant 'cubed'"):
         run_explainer("smoothgrad", m, x, target, variant="cubed")
 
