@@ -206,3 +206,75 @@ def test_the_model_is_left_as_it_was(fresh: Any) -> None:
     assert found.scores.max() > 0
     assert family.hf.config._attn_implementation == "sdpa"
     assert all(m.training and not m._forward_hooks for m in family.hf.modules())
+
+
+def tiny_vit() -> Any:
+    """One block, in float64."""
+    from transformers import ViTConfig, ViTForImageClassification
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(11)
+        config = ViTConfig(
+            hidden_size=12,
+            num_hidden_layers=1,
+            num_attention_heads=3,
+            intermediate_size=16,
+            image_size=16,
+            patch_size=8,
+            num_labels=3,
+            initializer_range=0.4,
+        )
+        return ViTForImageClassification(config).double().eval()
+
+
+def vit_by_hand(vit: Any, pixels: torch.Tensor, label: int) -> tuple[Any, Any, Any]:
+    """(logits, relevance of the attention weights, their gradient), (H, N, N), of one block whose norms stand
+    before its parts; the forward repeated by hand."""
+    layers = {name.rsplit(".", 1)[-1]: part for name, part in vit.named_modules()}
+    q_layer, k_layer, v_layer, o_layer = (layers[f"{letter}_proj"] for letter in "qkvo")
+    heads, hidden = vit.config.num_attention_heads, vit.vit.embeddings(pixels)[0].detach()
+    before = layers["layernorm_before"](hidden)
+    q, k, v = (heads_of(part(before), heads) for part in (q_layer, k_layer, v_layer))
+    weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1).detach().requires_grad_(True)
+    context = joined(weights @ v)
+    dense = o_layer(context)
+    middle = dense + hidden
+    after = layers["layernorm_after"](middle)
+    wide = F.gelu(layers["fc1"](after))
+    narrow = layers["fc2"](wide)
+    last = vit.vit.layernorm(narrow + middle)
+    logits = vit.classifier(last[0])
+    (grad,) = torch.autograd.grad(logits[label], weights)
+    with torch.no_grad():
+        r = torch.zeros_like(last)
+        r[0] = linear_back(torch.eye(len(logits)).double()[label], last[0], vit.classifier)
+        r_narrow, r_middle = add_back(r, narrow, middle)
+        r_wide = linear_back(r_narrow, wide, layers["fc2"])
+        r_middle = r_middle + linear_back(r_wide, after, layers["fc1"])
+        r_dense, _ = add_back(r_middle, dense, hidden)
+        r_context = heads_of(linear_back(r_dense, context, o_layer), heads)
+        r_weights, _ = matmul_back(r_context, weights, v)
+    return logits.detach(), r_weights, grad
+
+
+@pytest.mark.parametrize("label", range(3))
+def test_by_hand_for_a_vision_transformer(label: int) -> None:
+    from heedful.models.image_model import ImageModel
+    from heedful.models.image_reader import ImageReader
+
+    vit = tiny_vit()
+    model = ImageModel(vit, ImageReader((16, 16)))
+    picture = np.random.default_rng(4).integers(0, 256, (16, 16, 3)).astype(np.uint8)
+    # the reader's colours are float32
+    pixels = torch.from_numpy((picture / np.float32(255)).astype(np.float32)).double().permute(2, 0, 1)[None]
+    logits, relevance, grad = vit_by_hand(vit, pixels, label)
+    np.testing.assert_allclose(logits, vit(pixels).logits[0].detach(), rtol=1e-9)
+    x = model.encode(picture)
+    target = model.target(x, label)
+    (found,) = model.relevances(x, target)
+    # R / Z magnifies the rounding of the colours where Z is near zero
+    np.testing.assert_allclose(found, relevance, rtol=1e-4, atol=1e-6 * float(relevance.abs().max()))
+    expected = np.maximum((grad * relevance).numpy(), 0).mean(0)[0, 1:]  # what the class token reads
+    scores = run_explainer("chefer-lrp", model, x, target).scores
+    np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-6 * expected.max())
+    assert expected.max() > 0

@@ -179,8 +179,8 @@ def content_vit() -> nn.Module:
 
 
 def _projection(module: nn.Module, letter: str) -> Any:
-    """The query or key layer, whatever this version of transformers calls it."""
-    names = {"q": ("query", "q_proj"), "k": ("key", "k_proj")}[letter]
+    """The query, key or value layer, whatever this version of transformers calls it."""
+    names = {"q": ("query", "q_proj"), "k": ("key", "k_proj"), "v": ("value", "v_proj")}[letter]
     return next(part for name, part in module.named_modules() if name.endswith(names))
 
 
@@ -300,13 +300,14 @@ def test_smoothgrad_variants_on_a_quadratic() -> None:
     a, b = module.a.detach().numpy(), module.b.detach().numpy()
     gradient, s = a @ e + b, 0.15 * np.ptp(e)
     rows = s**2 * np.square(a).sum(1)
-    forms = {"mean": gradient * e, "squared": gradient**2 + rows, "variance": rows}
+    forms = {"mean": gradient * e, "gradient": gradient, "squared": gradient**2 + rows, "variance": rows}
     for variant, wanted in forms.items():
         item = run_explainer("smoothgrad", m, x, target, samples=4000, noise=0.15, variant=variant, seed=3)
         each = wanted.reshape(4, 3).sum(1)
-        # the mean is exact: pairs cancel; of squares, the relative error of 2,000 pairs is about 3 %
-        np.testing.assert_allclose(item.scores, each, rtol=1e-9 if variant == "mean" else 0.15)
-        assert item.signed == (variant == "mean")
+        # a mean is exact: pairs cancel; of squares, the relative error of 2,000 pairs is about 3 %
+        signed = variant in ("mean", "gradient")
+        np.testing.assert_allclose(item.scores, each, rtol=1e-9 if signed else 0.15)
+        assert item.signed == signed
     with pytest.raises(heedful.HeedfulError, match="no variant 'cubed'"):
         run_explainer("smoothgrad", m, x, target, variant="cubed")
 
@@ -394,3 +395,40 @@ def lime_weights(masks: Any, bandwidth: float) -> Any:
     chance = np.array([1 / (d * comb(d, k)) if k < d else 0.0 for k in kept])
     kernel = np.exp(-np.square(1 - np.sqrt(kept / d)) / (2 * bandwidth**2))
     return chance * kernel
+
+
+def dark_and_bright() -> nn.Module:
+    """Class 1 likes every place of the feature map, class 0 none."""
+    read = nn.Linear(2, 2, bias=False)
+    with torch.no_grad():
+        read.weight.copy_(torch.tensor([[-1.0, -2.0], [1.0, 2.0]]))
+    layers = [nn.Conv2d(3, 2, 4, stride=4), nn.Sigmoid(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), read]
+    return nn.Sequential(*layers).eval()
+
+
+def like_values_vit() -> nn.Module:
+    """All patches have one value, and the two classes are opposites: all patches speak for one of them."""
+    module: Any = tiny_vit(1)
+    with torch.no_grad():
+        _projection(module, "v").weight.zero_()
+        _projection(module, "v").bias.normal_()
+        module.classifier.weight[1] = -module.classifier.weight[0]
+    return module
+
+
+@pytest.mark.parametrize(("name", "make"), [("gradcam", dark_and_bright), ("grad-eclip", like_values_vit)])
+def test_a_map_of_which_nothing_is_left_says_so(name: str, make: Any) -> None:
+    torch.manual_seed(0)
+    m = ImageModel(make(), READER)
+    x = m.encode(picture(33))
+    pair = [run_explainer(name, m, x, m.target(x, label)) for label in (0, 1)]
+    empty, full = sorted(pair, key=lambda item: item.scores.max())
+    note = "no part speaks for the target: the map is empty"
+    assert not empty.scores.any()
+    assert full.scores.max() > 0
+    assert note in empty.notes
+    assert note not in full.notes
+    comparison = heedful.explain(m, x, [name, "occlusion"], empty.target)
+    assert f"{name}: {note}." in " ".join(str(comparison).split())
+    assert {evidence.method for evidence in comparison.evidence} == {"occlusion"}, "it has no order to test"
+    assert note in str(heedful.explain(m, x, [name], empty.target)).replace("\n", " ")

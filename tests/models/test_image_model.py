@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from transformers import (
 import heedful
 from heedful.core.errors import HeedfulError
 from heedful.modalities.image_operators import COLOURING, OPERATORS
-from heedful.models.image_model import ImageModel
+from heedful.models.image_model import ImageModel, _patches
 from heedful.models.image_reader import ImageReader, reader_of
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
@@ -262,3 +263,61 @@ def test_how_many_run_together_changes_nothing(monkeypatch: pytest.MonkeyPatch) 
     assert model.rows_at_once == 1
     # a sum in another order rounds at 1e-7 of its size
     np.testing.assert_allclose(model.values(x, target, keep), together, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("size", "patch", "grid"),
+    [
+        ((32, 64), (8, 8), (4, 8, 1)),  # the number of positions, 33, is near a square
+        ((32, 32), [8, 8], (4, 4, 1)),
+        ((32, 32), (8, 16), (4, 2, 1)),
+        ((32, 64), (16, 4), (2, 16, 1)),
+        ((32, 64), 16, (2, 4, 1)),
+    ],
+)
+def test_patches_are_those_of_the_network(size: Any, patch: Any, grid: Any) -> None:
+    """Against the network's own embedding: a change of one patch of the picture changes one position."""
+    torch.manual_seed(2)
+    module = ViTForImageClassification(ViTConfig(**SMALL, image_size=size, patch_size=patch, num_labels=2))
+    m = ImageModel(module.eval(), ImageReader(size))
+    assert m.patches == grid
+    x = m.encode(picture(size=size))
+    patches = x.units("patch")
+    pixels = torch.randn(1, 3, *size)
+    embed = module.vit.embeddings
+    with torch.no_grad():
+        before = embed(pixels)[0]
+        for unit in (0, 1, len(patches) - 1):
+            flat = pixels.clone().reshape(3, -1)
+            flat[:, patches[unit]] += 1
+            moved = (embed(flat.reshape(pixels.shape))[0] - before).abs().sum(-1) > 1e-4
+            assert moved.nonzero().ravel().tolist() == [grid[2] + unit]
+    item = heedful.explain(m, picture(size=size), ["gradcam"], evidence=False)["gradcam"]
+    assert len(item.unit_scores("patch")) == grid[0] * grid[1]
+
+
+def test_a_patch_size_may_be_stated_by_its_sides() -> None:
+    module = nn.Module()
+    module.config = SimpleNamespace(patch_size={"height": 8, "width": 16})
+    assert _patches(module, 4 * 2 + 1, 32, 32) == (4, 2, 1)
+    assert _patches(module, 8 * 4, 32, 32) is None, "it contradicts the number of positions"
+    assert _patches(module, 7, 32, 32) is None, "fewer positions than patches"
+
+
+@pytest.mark.parametrize(
+    ("positions", "size", "expected"),
+    [
+        (33, (32, 64), (4, 8, 1)),
+        (21, (32, 32), (4, 4, 5)),
+        (22, (32, 32), None),  # six would be left over
+        (26, (32, 32), None),  # 5 x 5 cells do not divide 32 pixels
+        (50, (224, 224), (7, 7, 1)),
+    ],
+)
+def test_patches_that_are_not_stated_divide_the_picture_into_equal_squares(
+    positions: int, size: tuple[int, int], expected: Any
+) -> None:
+    for stated in (None, "8", (8, 8, 8), (0, 8)):
+        module = nn.Module()
+        module.config = SimpleNamespace(patch_size=stated)
+        assert _patches(module, positions, *size) == expected

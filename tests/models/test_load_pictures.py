@@ -121,3 +121,41 @@ def test_where_a_picture_is_seen_takes_no_more_memory_than_the_picture() -> None
         tracemalloc.stop()
     assert (left, top) == pytest.approx((1 - right, 1 - bottom), abs=0.01)  # cut alike on both sides
     assert most < 4 * 1500 * 2000 * 3  # in bytes; 24 times it with floats
+
+
+@pytest.mark.parametrize("labels", [None, ["a", "b"]])
+def test_vectors_of_different_length_are_refused_in_one_line(labels: Any) -> None:
+    def see(pictures: list[Any]) -> Any:
+        return np.ones((len(pictures), 4))
+
+    def read(texts: list[str]) -> Any:
+        return np.ones((len(texts), 5))
+
+    def predict() -> None:
+        model: Any = heedful.load((see, read), modality="image+text", labels=labels)
+        model.predict(model.encode({"picture": np.zeros((8, 8, 3), np.uint8), "text": "a"}))
+
+    with pytest.raises(HeedfulError, match="a picture gives 4 numbers and a text 5"):
+        predict()
+
+
+class TwoInputs(nn.Module):
+    def forward(self, pixels: Any, words: Any) -> Any:
+        return pixels.mean((2, 3)) + words
+
+
+@pytest.mark.parametrize(
+    ("module", "reason"),
+    [
+        (nn.Sequential(nn.Conv2d(1, 2, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()), "channels"),
+        (nn.Sequential(nn.Flatten(), nn.Linear(7, 2)), "shapes"),
+        (TwoInputs(), "words"),
+    ],
+)
+def test_a_module_that_cannot_read_the_pictures_is_refused_with_the_reason(module: Any, reason: str) -> None:
+    with pytest.raises(HeedfulError) as found:
+        heedful.load(module, processor=heedful.ImageReader((32, 32)))
+    assert found.value.what == f"{type(module).__name__} cannot read pictures of shape (1, 3, 32, 32)"
+    assert reason in found.value.why
+    assert "\n" not in str(found.value)
+    assert "ImageReader" in found.value.fix

@@ -180,3 +180,14 @@ def test_the_module_is_left_untouched(tokenizer: Any) -> None:
     assert [list(vars(m)) for m in module.modules()] == keys
     assert [list(m._forward_hooks) for m in module.modules()] == hooks
     assert all(p.grad is None for p in module.parameters())
+
+
+def test_a_module_with_one_output_is_a_regression(tokenizer: Any) -> None:
+    """Its prediction is the number, not a share of 100 %."""
+    module = Bag(len(tokenizer), labels=1)
+    model = load(module, tokenizer=tokenizer)
+    x = model.encode("the cat sat on the mat")
+    with torch.no_grad():
+        output = module(module.embed(torch.tensor([x.ids])), torch.ones(1, len(x))).item()
+    assert model.kind == "regression"
+    assert model.predict(x)[0][1] == pytest.approx(output, rel=1e-5)

@@ -1,13 +1,14 @@
 """What an audit would cost, and what so many texts would show: a few texts are planned, none is explained.
 
 rows       model inputs of a text: what the methods ask for at most, plus the orders of methods and random
-           orders under each operator that judges, plus the search for the best order (full audits)
+           orders under each operator that judges, plus the search for the best order (full audits), plus
+           what metrics ask for that explain again (heedful.core.registry.MetricRows)
 seconds    rows × the time of one in a batch; rows that several ask for are run once, so both are upper limits
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -16,18 +17,20 @@ import numpy as np
 
 from heedful.audits.external_scores import from_file
 from heedful.audits.settings import AuditSettings, resolve_settings
-from heedful.comparisons.planning import plan, seconds_in_batch
+from heedful.comparisons.planning import GRADED, Plan, plan, seconds_in_batch
 from heedful.core import registry
-from heedful.core.defaults import MIN_COMPARED_TEXTS, MIN_TEXTS
+from heedful.core.defaults import CONTROL, MIN_COMPARED_TEXTS, MIN_TEXTS
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable, Model
 from heedful.core.numbers import duration
 from heedful.core.phrases import InputWords, counted, listed
+from heedful.core.registry import MetricRows
 from heedful.core.result import NotebookRepr
 from heedful.engine.processes import core_count
 from heedful.io.datasets import DataRow, in_random_order, open_source
 from heedful.io.json_codec import to_jsonable
-from heedful.metrics.score import SHORTLIST, goals_of
+from heedful.metrics.metric_input import inputs_per_mask
+from heedful.metrics.score import RANDOM_SUBJECTS, SHORTLIST, goals_of
 from heedful.metrics.verdict import visible_gap, visible_share
 from heedful.metrics.verdict_sentences import TEXT, power
 from heedful.modalities.kinds import KINDS, words_for
@@ -192,12 +195,62 @@ def _cost_of(model: Model, row: DataRow, settings: AuditSettings) -> Cost:
     d = len(made.x.units(settings.unit))
     turns = len(settings.fits if settings.turns else [0])
     count, controls = len(settings.methods) + len(settings.given), len(settings.controls)
+    # an operator that draws at random takes several model inputs per removal
+    drawn = {
+        name: inputs_per_mask(model, made.x, made.target, name, settings.unit) for name in _used(settings)
+    }
     judged, without = (
-        len(settings.operators) * (_judging(settings, d, turns * orders) if d else 0)
+        sum(drawn[name] for name in settings.operators) * (_judging(settings, d, turns * orders) if d else 0)
         for orders in (count + controls, count)
     )
-    seconds = (forwards + judged) * seconds_in_batch(made)
-    return most + judged, likely + judged, seconds, judged - without
+    again = _explaining_again(settings, made, settings.runs, drawn)
+    own = _explaining_again(settings, made, settings.methods, drawn)
+    more = sum(_drawn_again(made, settings, fit, drawn) for fit in settings.rounds)
+    seconds = (forwards + more + judged + again.forwards + GRADED * again.graded) * seconds_in_batch(made)
+    asked = judged + again.forwards + again.graded
+    looked = judged - without + again.forwards + again.graded - own.forwards - own.graded
+    return most + more + asked, likely + more + asked, seconds, looked
+
+
+def _used(settings: AuditSettings) -> set[str]:
+    """Operators that judge or fit."""
+    own = {given.get("operator") for fit in settings.rounds for given in settings.params_for(fit).values()}
+    return {name for name in (*settings.operators, *own) if name}
+
+
+def _drawn(params: Mapping[str, Any], drawn: Mapping[str, int]) -> int:
+    """Model inputs per removal, of a method with these parameters."""
+    return drawn.get(params.get("operator") or "", 1)
+
+
+def _drawn_again(made: Plan, settings: AuditSettings, fit: str, drawn: Mapping[str, int]) -> int:
+    """What an operator that draws at random adds to the rows of the methods it fits."""
+    params = settings.params_for(fit)
+    each = ((name, _drawn(params.get(name, {}), drawn)) for name in settings.methods)
+    return sum((count - 1) * made.rows[name][1] for name, count in each)
+
+
+def _explaining_again(
+    settings: AuditSettings, made: Plan, runs: Sequence[str], drawn: Mapping[str, int]
+) -> MetricRows:
+    """Of all metrics that explain again, for `runs`, scores from elsewhere and the random control."""
+    forwards = graded = 0
+    names = [name for name in runs if name != CONTROL]
+    subjects = len(names) + len(settings.given) + RANDOM_SUBJECTS
+    for metric in map(registry.get_metric, settings.metrics):
+        if metric.kind != "re-explain":
+            continue
+        rows, times = metric.rows(made.model, made.x, made.target, settings.unit), 1 + metric.smooths
+        forwards += times * subjects * rows.forwards
+        graded += times * subjects * rows.graded
+        for entry in map(registry.get, names):
+            params = made.own[entry.name]
+            most = sum(entry.rows(x, made.target, params)[1] for x in rows.again)
+            most *= times * _drawn(params, drawn)
+            forwards, graded = (
+                (forwards, graded + most) if "gradients" in entry.needs else (forwards + most, graded)
+            )
+    return MetricRows(forwards, graded)
 
 
 def _known(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from heedful.core.defaults import CONTROL, CONTROLS
 from heedful.core.evidence import Evidence
-from heedful.core.phrases import InputWords, listed
+from heedful.core.phrases import EMPTY_MAP, InputWords, listed
 
 if TYPE_CHECKING:
     from heedful.core.attribution import Attribution
@@ -106,8 +106,11 @@ def weighed(
     from heedful.metrics.summary import summarise
 
     operator = operator_of(session.model, items)
+    named = [item for item in items if EMPTY_MAP not in item.notes]  # an empty map has no order to test
+    if all(item.method == CONTROL for item in named):
+        return ()
     scores = score_explanations(
-        session, items, metrics, [operator], unit=unit, draws=draws, seed=seed, known=ScoreInputs(searched={})
+        session, named, metrics, [operator], unit=unit, draws=draws, seed=seed, known=ScoreInputs(searched={})
     )
     return tuple(summarise([scores]))
 

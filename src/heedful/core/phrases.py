@@ -8,6 +8,9 @@ from dataclasses import dataclass
 EXPENSIVE = "it is expensive, so it runs only when named"  # why a method is not among all
 SIBILANTS = ("s", "x", "ch", "sh")  # a noun that ends so takes -es
 
+# a note of methods that keep only what speaks for the target
+EMPTY_MAP = "no part speaks for the target: the map is empty"
+
 
 def listed(names: Sequence[str]) -> str:
     """a, b and c"""

@@ -234,6 +234,18 @@ def _kinds(hint: Any) -> tuple[type, ...]:
 
 
 @dataclass(frozen=True)
+class MetricRows:
+    """What a metric that explains again asks of a model for one method on one input, at most."""
+
+    forwards: int = 0  # model inputs
+    graded: int = 0  # model inputs with a backward pass
+    again: tuple[Input, ...] = ()  # inputs that the method explains anew
+
+
+MetricCounts = Callable[[Model, Input, Target, str], MetricRows]  # (model, input, target, unit)
+
+
+@dataclass(frozen=True)
 class Metric(NotebookRepr):
     """A registered way to weigh an explanation; heedful.metrics.score runs it."""
 
@@ -255,6 +267,13 @@ class Metric(NotebookRepr):
     smooths: bool = False  # it may reward smooth maps: an audit also measures each method's smoothed scores
     scale_free: bool = True  # seven times the scores have the same value
     spoiled_by: str = "noise"  # what it must notice: "noise", "silent" or "stuck" (heedful.checks.metrics)
+    counts: MetricCounts | None = None  # of "re-explain"; None: it looks at the scores alone
+
+    def rows(self, model: Model, x: Input, target: Target, unit: str) -> MetricRows:
+        """What it asks for beyond the explanation itself, where it explains again."""
+        if self.counts is None or model.lacks(self.needs):
+            return MetricRows()
+        return self.counts(model, x, target, unit)
 
     @property
     def limitations(self) -> str:
@@ -283,6 +302,7 @@ def metric(
     smooths: bool = False,
     scale_free: bool = True,
     spoiled_by: str = "noise",
+    rows: MetricCounts | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a metric.
 
@@ -299,7 +319,9 @@ def metric(
     masks          of a metric that needs to know where the thing is that must be found
     chance         of a metric whose mean over random scores is known: `subject -> float`
     smooths        of a metric that may reward smooth maps: an audit also measures smoothed scores
-    scale_free, spoiled_by   what heedful.checks.check_metric holds it to.
+    scale_free, spoiled_by   what heedful.checks.check_metric holds it to
+    rows           of a metric that explains again: what it asks for, so that costs can be foretold; left out,
+                   it asks for nothing.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -331,6 +353,7 @@ def metric(
             smooths=smooths,
             scale_free=scale_free,
             spoiled_by=spoiled_by,
+            counts=rows,
         )
         return function
 

@@ -29,6 +29,7 @@ from heedful.core.input import NEVER
 from heedful.core.model import HeadStates
 from heedful.core.registry import explainer
 from heedful.engine.question import POSITION, Question
+from heedful.explainers.gradcam import empty_map
 
 READ = 1e-6  # share of the answer from which on a position counts as read
 WORD_LAYERS = 8  # of the text encoder, as the authors use; all where there are fewer
@@ -72,4 +73,6 @@ def grad_eclip(q: Question, *, layers: int = WORD_LAYERS) -> Attribution:
         last = states[-layers:] if part.x.scored_by_atom else states[-1:]  # words: of several layers
         total = torch.stack([contributions(layer, read) for layer in last]).sum(0)
         scores.append(total.clamp_min(0))
-    return q.answer(torch.cat(scores).numpy(), over=POSITION, output=trace.output, notes=trace.notes)
+    whole = torch.cat(scores)
+    notes = (*trace.notes, *empty_map(whole))
+    return q.answer(whole.numpy(), over=POSITION, output=trace.output, notes=notes)

@@ -6,6 +6,7 @@
 A (C, h, w) is the output of the last layer whose output is a map over places and whose gradient is not zero
 there. It is found by running the model once and looking at every layer. In a vision transformer the places
 are patches: after the last block only the class token is read, so the map is taken before its attention.
+Where every place speaks against the target, the ReLU leaves nothing, and a note says so.
 
 Cost: one forward + backward. Needs: a layer with places. Selvaraju et al. 2017.
 """
@@ -13,11 +14,18 @@ Cost: one forward + backward. Needs: a layer with places. Selvaraju et al. 2017.
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from heedful.core.attribution import Attribution
+from heedful.core.phrases import EMPTY_MAP
 from heedful.core.registry import explainer
 from heedful.engine.question import Question
 from heedful.modalities.joint import over_atoms, picture_of, words_left_out
+
+
+def empty_map(scores: Tensor) -> tuple[str, ...]:
+    """A note where the ReLU has left nothing."""
+    return () if bool((scores > 0).any()) else (EMPTY_MAP,)
 
 
 @explainer(
@@ -41,6 +49,6 @@ def gradcam(q: Question) -> Attribution:
     fine = torch.nn.functional.interpolate(
         coarse[None, None], (x.height, x.width), mode="bilinear", align_corners=False
     )[0, 0]
-    note = f"layer {found.layer}, {coarse.shape[0]} × {coarse.shape[1]} places"
+    notes = (f"layer {found.layer}, {coarse.shape[0]} × {coarse.shape[1]} places", *empty_map(coarse))
     scores = over_atoms(q.x, fine.flatten().cpu().numpy())
-    return q.answer(scores, over=q.x.atom, output=found.output, notes=(note, *words_left_out(q.x)))
+    return q.answer(scores, over=q.x.atom, output=found.output, notes=(*notes, *words_left_out(q.x)))

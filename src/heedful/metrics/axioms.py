@@ -34,10 +34,10 @@ from heedful.core import registry
 from heedful.core.arrays import Floats
 from heedful.core.defaults import CONTROL
 from heedful.core.model import Model
-from heedful.core.registry import metric
+from heedful.core.registry import MetricRows, metric
 from heedful.engine.question import run_explainer
 from heedful.metrics.faithfulness import NEGLIGIBLE_SHARE
-from heedful.metrics.metric_input import MetricInput
+from heedful.metrics.metric_input import MetricInput, inputs_per_mask
 from heedful.models.load import load
 from heedful.stats.rounding import rounding_step
 
@@ -49,6 +49,7 @@ from heedful.stats.rounding import rounding_step
     best=0.0,
     cite="Sundararajan, Taly & Yan 2017",
     scale_free=False,
+    rows=lambda model, x, target, unit: MetricRows(inputs_per_mask(model, x, target, None, unit)),
 )
 def completeness(subject: MetricInput, rng: np.random.Generator) -> float:
     """Distance between the sum of the scores and the change of the output, relative to that change.
@@ -87,6 +88,10 @@ def incompleteness(scores: Floats, rise: float) -> float:
     best=0.0,
     cite="Sundararajan, Taly & Yan 2017",
     spoiled_by="silent",
+    rows=lambda model, x, target, unit: MetricRows(
+        sum(inputs_per_mask(model, x, target, name, unit) for name in _removing(model))
+        * (1 + len(x.units(unit)))
+    ),
 )
 def sensitivity_axiom(subject: MetricInput, rng: np.random.Generator) -> float:
     """Share of units that matter but have score zero, or that never matter but have another score.
@@ -102,15 +107,21 @@ def effects(subject: MetricInput) -> tuple[Floats, float]:
     """((operators, d) the change when a unit goes, the largest change that counts as none)."""
     item, d = subject.item, len(subject.scores)
     keep = np.concatenate([np.ones((1, d), dtype=bool), ~np.eye(d, dtype=bool)])
-    # not by swap: a new word has an effect of its own
-    removing = [name for name in subject.model.operators if name != "swap"]
     values = np.array(
-        [subject.session.values(item.x, item.target, keep, name, subject.unit) for name in removing]
+        [
+            subject.session.values(item.x, item.target, keep, name, subject.unit)
+            for name in _removing(subject.model)
+        ]
     )
     changes = np.abs(values[:, 1:] - values[:, :1])
     return changes, max(
         NEGLIGIBLE_SHARE * float(changes.max(initial=0.0)), rounding_step(subject.model, values)
     )
+
+
+def _removing(model: Model) -> list[str]:
+    """Not by swap: a new word has an effect of its own."""
+    return [name for name in model.operators if name != "swap"]
 
 
 def violations(scores: Floats, changes: Floats, least: float) -> tuple[Any, Any]:

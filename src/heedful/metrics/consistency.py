@@ -31,7 +31,10 @@ import numpy as np
 
 from heedful.core.arrays import Floats
 from heedful.core.defaults import CONTROL
-from heedful.core.registry import metric
+from heedful.core.input import Input
+from heedful.core.model import Model
+from heedful.core.registry import MetricRows, metric
+from heedful.core.target import Target
 from heedful.metrics.metric_input import MetricInput
 from heedful.stats.intervals import NORMAL_QUANTILE
 from heedful.stats.lime_limit import Indices
@@ -69,7 +72,19 @@ def repeated(subject: MetricInput, rng: np.random.Generator, runs: int = RUNS) -
     )
 
 
-@metric("consistency", kind="re-explain", better="low", best=0.0, cite="Visani et al. 2022", expensive=True)
+def _rows(model: Model, x: Input, target: Target, unit: str) -> MetricRows:
+    return MetricRows(again=RUNS * (x,))
+
+
+@metric(
+    "consistency",
+    kind="re-explain",
+    better="low",
+    best=0.0,
+    cite="Visani et al. 2022",
+    expensive=True,
+    rows=_rows,
+)
 def consistency(subject: MetricInput, rng: np.random.Generator) -> float:
     """Spread of the scores over seeds, relative to their size; 0 for a method without randomness.
 
@@ -85,7 +100,9 @@ def spread_over_seeds(scores: Floats) -> float:
     return float(np.sqrt(apart.var(0, ddof=1).sum() / size)) if size else float("nan")
 
 
-@metric("vsi", kind="re-explain", better="high", best=100.0, cite="Visani et al. 2022", expensive=True)
+@metric(
+    "vsi", kind="re-explain", better="high", best=100.0, cite="Visani et al. 2022", expensive=True, rows=_rows
+)
 def vsi(subject: MetricInput, rng: np.random.Generator) -> float:
     """Variables stability index: how often different seeds choose the same units; 100 without randomness.
 
@@ -97,7 +114,9 @@ def vsi(subject: MetricInput, rng: np.random.Generator) -> float:
     return variables_stability([chosen(scores, p) for scores in repeated(subject, rng).scores], p)
 
 
-@metric("csi", kind="re-explain", better="high", best=100.0, cite="Visani et al. 2022", expensive=True)
+@metric(
+    "csi", kind="re-explain", better="high", best=100.0, cite="Visani et al. 2022", expensive=True, rows=_rows
+)
 def csi(subject: MetricInput, rng: np.random.Generator) -> float:
     """Coefficients stability index: how often the 95 % intervals of different seeds overlap.
 

@@ -39,7 +39,7 @@ from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Input
 from heedful.core.model import Model
-from heedful.core.registry import metric
+from heedful.core.registry import MetricRows, metric
 from heedful.core.target import Target
 from heedful.metrics.metric_input import MetricInput
 from heedful.metrics.robustness import own_seed
@@ -74,6 +74,7 @@ class Twins:
     cite="Sundararajan, Taly & Yan 2017",
     needs={"text"},
     expensive=True,
+    rows=lambda model, x, target, unit: _rows(model, x),
 )
 def implementation_invariance(subject: MetricInput, rng: np.random.Generator) -> float:
     """How far the scores differ between networks that compute the same function, relative to their size.
@@ -89,6 +90,14 @@ def implementation_invariance(subject: MetricInput, rng: np.random.Generator) ->
         again = subject.again(twin.model, item.x, item.target, own_seed(subject))
         gaps.append(float(np.linalg.norm(again.unit_scores(subject.units.name) - scores)))
     return float(np.mean(gaps) / np.linalg.norm(scores)) if gaps else float("nan")
+
+
+def _rows(model: Model, x: Input) -> MetricRows:
+    """Outputs of the model and of every twin, one look at the heads, one explanation per twin."""
+    compared = 1 + min(COMPARED_WORDS, len(x.units("word")))
+    return (
+        MetricRows((1 + len(CHANGES)) * compared, 1, len(CHANGES) * (x,)) if can_copy(model) else MetricRows()
+    )
 
 
 def twins(model: Model, x: Input, target: Target, seed: int = 0) -> Twins:

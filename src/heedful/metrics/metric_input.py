@@ -14,9 +14,16 @@ from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Input, Units
 from heedful.core.model import Model
+from heedful.core.removal_record import not_recording
 from heedful.core.target import Target
 from heedful.engine.session import Session, session_of
 from heedful.modalities.neighbours import smoothed
+
+
+def inputs_per_mask(model: Model, x: Input, target: Target, operator: str | None, unit: str = "") -> int:
+    """Model inputs that one removal takes: more than one where an operator draws at random."""
+    with not_recording():
+        return len(model.rows(x, target, np.ones((1, len(x.units(unit))), dtype=bool), operator, unit))
 
 
 class CannotExplainAgainError(HeedfulError):

@@ -32,7 +32,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from heedful.core.arrays import Span
-from heedful.core.registry import metric
+from heedful.core.model import Model
+from heedful.core.registry import MetricRows, metric
 from heedful.metrics.metric_input import MetricInput
 from heedful.metrics.robustness import own_seed
 from heedful.modalities.text import TextInput, text_of
@@ -244,6 +245,7 @@ KINDS: tuple[tuple[str, Callable[[str], Iterator[list[Piece]]]], ...] = (
     cite="Ribeiro et al. 2018; Yeh et al. 2019",
     needs={"text"},
     expensive=True,
+    rows=lambda model, x, target, unit: _rows(model, text_of(x)),
 )
 def edit_sensitivity(subject: MetricInput, rng: np.random.Generator) -> float:
     """The largest relative change of the scores under edits of the text that keep its meaning.
@@ -253,6 +255,12 @@ def edit_sensitivity(subject: MetricInput, rng: np.random.Generator) -> float:
     """
     counted = [trial.distance for trial in trail(subject) if not trial.why]
     return max(counted, default=float("nan"))
+
+
+def _rows(model: Model, x: TextInput) -> MetricRows:
+    """The text and nothing, each edit, and an explanation of each."""
+    edited = tuple(model.encode(edit.apply(x.text), long="truncate") for edit in edits_of(x.text))
+    return MetricRows(2 + len(edited), again=edited)
 
 
 def trail(subject: MetricInput) -> list[EditOutcome]:

@@ -37,13 +37,13 @@ from heedful.core.arrays import Floats
 from heedful.core.defaults import CONTROL, MIN_COMPARED_TEXTS
 from heedful.core.errors import HeedfulError
 from heedful.core.input import NEVER, Input
-from heedful.core.model import Masks
-from heedful.core.registry import metric
+from heedful.core.model import Masks, Model
+from heedful.core.registry import MetricRows, metric
 from heedful.core.result import NotebookRepr
 from heedful.core.target import Target
 from heedful.engine.session import Session
 from heedful.metrics.faithfulness import ranked, tops
-from heedful.metrics.metric_input import MetricInput
+from heedful.metrics.metric_input import MetricInput, inputs_per_mask
 from heedful.metrics.rankings import ranking_tau
 from heedful.modalities.neighbours import SMOOTHED, smoothed
 from heedful.stats.best_comparison import ALPHA
@@ -58,7 +58,14 @@ INPAINT = "inpaint"
 MAX_CLASSES = 20  # up to which right answers are counted: every class is a pass of its own
 
 
-@metric("road-morf", kind="re-explain", better="high", smooths=True, cite="Rong et al. 2022")
+def _rows(model: Model, x: Input, target: Target, unit: str) -> MetricRows:
+    count = len(SHARES) + 1
+    if INPAINT in model.operators:
+        return MetricRows(count * inputs_per_mask(model, x, target, INPAINT, unit))
+    return MetricRows(graded=count if "gradients" in model.capabilities else 0)
+
+
+@metric("road-morf", kind="re-explain", better="high", smooths=True, rows=_rows, cite="Rong et al. 2022")
 def road_morf(subject: MetricInput, rng: np.random.Generator) -> float:
     """How far the output falls when the top units are filled in from their neighbours.
 
@@ -68,7 +75,7 @@ def road_morf(subject: MetricInput, rng: np.random.Generator) -> float:
     return _fall(subject, "morf", rng)
 
 
-@metric("road-lerf", kind="re-explain", better="low", smooths=True, cite="Rong et al. 2022")
+@metric("road-lerf", kind="re-explain", better="low", smooths=True, rows=_rows, cite="Rong et al. 2022")
 def road_lerf(subject: MetricInput, rng: np.random.Generator) -> float:
     """How far the output falls when the units with the lowest scores are filled in from their neighbours.
 

@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 
 from heedful.core.arrays import Floats
-from heedful.core.registry import metric
+from heedful.core.registry import MetricRows, metric
 from heedful.metrics.embedding_noise import movable, nudged
 from heedful.metrics.metric_input import MetricInput
 
@@ -46,6 +46,7 @@ Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]
     best=0.0,
     cite="Alvarez-Melis & Jaakkola 2018",
     expensive=True,
+    rows=lambda model, x, target, unit: MetricRows(again=SAMPLES * (x,)),
 )
 def local_lipschitz(subject: MetricInput, rng: np.random.Generator) -> float:
     """The largest change of the scores relative to the change of the input, under Gaussian noise.
@@ -60,7 +61,15 @@ def local_lipschitz(subject: MetricInput, rng: np.random.Generator) -> float:
     return lipschitz(subject.scores, scores, distances / size) / float(np.linalg.norm(subject.scores))
 
 
-@metric("max-sensitivity", kind="re-explain", better="low", best=0.0, cite="Yeh et al. 2019", expensive=True)
+@metric(
+    "max-sensitivity",
+    kind="re-explain",
+    better="low",
+    best=0.0,
+    cite="Yeh et al. 2019",
+    expensive=True,
+    rows=lambda model, x, target, unit: MetricRows(again=SAMPLES * (x,)),
+)
 def max_sensitivity(subject: MetricInput, rng: np.random.Generator) -> float:
     """The largest relative change of the scores when the input changes a little (within a small box).
 

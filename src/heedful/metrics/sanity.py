@@ -47,7 +47,7 @@ from heedful.core.attribution import Attribution
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Input
 from heedful.core.model import Model
-from heedful.core.registry import metric
+from heedful.core.registry import MetricRows, metric
 from heedful.core.result import NotebookRepr
 from heedful.core.target import Target
 from heedful.engine.question import run_explainer
@@ -82,6 +82,7 @@ class RandomisedLayer:
     cite="Adebayo et al. 2018",
     expensive=True,
     spoiled_by="stuck",
+    rows=lambda model, x, target, unit: explained_at_stages(model, x),
 )
 def sanity(subject: MetricInput, rng: np.random.Generator) -> float:
     """How similar the scores are for the trained network and for one with random weights.
@@ -93,6 +94,11 @@ def sanity(subject: MetricInput, rng: np.random.Generator) -> float:
         return float("nan")
     curve = randomisation_curve(subject, seed=int(rng.integers(2**31)))
     return float(np.mean([abs(stage.size) for stage in curve]))
+
+
+def explained_at_stages(model: Model, x: Input) -> MetricRows:
+    """One explanation per stage, at most."""
+    return MetricRows(again=MAX_STAGES * (x,) if can_copy(model) else ())
 
 
 def randomisation_curve(

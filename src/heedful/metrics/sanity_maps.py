@@ -28,7 +28,7 @@ from heedful.core.errors import HeedfulError
 from heedful.core.registry import metric
 from heedful.metrics.metric_input import MetricInput
 from heedful.metrics.pointing import painted
-from heedful.metrics.sanity import MAX_STAGES, randomised
+from heedful.metrics.sanity import MAX_STAGES, explained_at_stages, randomised
 from heedful.modalities.joint import picture_of
 from heedful.models.model_copies import can_copy
 
@@ -63,6 +63,7 @@ def likeness_curve(
     needs={"picture"},
     expensive=True,
     spoiled_by="stuck",
+    rows=lambda model, x, target, unit: explained_at_stages(model, x),
 )
 def sanity_ssim(subject: MetricInput, rng: np.random.Generator) -> float:
     """How alike the maps of the trained network and of one with random weights look (SSIM).
@@ -81,6 +82,7 @@ def sanity_ssim(subject: MetricInput, rng: np.random.Generator) -> float:
     needs={"picture"},
     expensive=True,
     spoiled_by="stuck",
+    rows=lambda model, x, target, unit: explained_at_stages(model, x),
 )
 def sanity_hog(subject: MetricInput, rng: np.random.Generator) -> float:
     """How alike the edges in the maps of the trained network and of one with random weights are (HOG).

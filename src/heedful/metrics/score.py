@@ -45,7 +45,7 @@ DRAWS = 20
 SHORTLIST = 8  # units the search looks at a step
 
 
-ASKED = 8  # draws of the control where each explains again
+RANDOM_SUBJECTS = 8  # draws of the control where each explains again
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ def _asked(metric: Metric, subjects: Sequence[MetricInput], seed: int, smooth: b
     model = subjects[0].model
     if model.lacks(metric.needs):
         return []
-    chance = [_control(subjects[0], seed, draw) for draw in range(ASKED)]
+    chance = [_control(subjects[0], seed, draw) for draw in range(RANDOM_SUBJECTS)]
     results = [_result(metric, s, seed) for s in (*subjects, *chance)]
     result = [(s.item, v) for s, v in zip(subjects, results, strict=False) if np.isfinite(v)]
     control = [v for v in results[len(subjects) :] if np.isfinite(v)]

@@ -30,6 +30,7 @@ from heedful.models.attention_hooks import Edit
 from heedful.models.backend import AttentionOutput, Inputs, TraceOutput
 from heedful.models.batch import pick
 from heedful.models.contrast_pass import joined
+from heedful.models.head_outputs import ranked, shares_of
 from heedful.models.prefix_cache import SharedPrefix, after
 from heedful.models.token_reader import GENERATORS, TokenReader
 from heedful.models.trace_pass import alone, as_trace, gradients
@@ -111,12 +112,8 @@ class TokenModel(TokenReader):
 
     def ranked(self, logits: Tensor, k: int) -> list[tuple[str, float]]:
         """The same from logits (C,) or (V,)."""
-        if self.kind == "regression":
-            return [(label, float(value)) for label, value in zip(self.labels, logits, strict=True)]
-        shares = logits.sigmoid() if self.kind == "multi-label" else logits.softmax(-1)
-        top = shares.topk(min(k, len(shares)))
         name = (lambda i: self.decode([i])) if self.kind in GENERATORS else self.labels.__getitem__
-        return list(zip(map(name, top.indices.tolist()), top.values.tolist(), strict=True))
+        return ranked(self.kind, shares_of(self.kind, logits), k, name)
 
     def logits(self, x: TextInput | Sequence[int]) -> Tensor:
         """Logits of one input: (C,) for classifiers, (V,) of the next token for language models."""

@@ -306,6 +306,7 @@ class DualEncoder(Model):
 
     def _score(self, target: Target, pictures: Tensor, texts: Tensor) -> Tensor:
         """(n,) of vectors (n, d) of pictures and of texts."""
+        check_lengths(pictures.shape[1], texts.shape[1])
         columns = [nn.functional.cosine_similarity(pictures, texts, eps=1e-30)]
         if target.contrast is not None:
             other = torch.from_numpy(self.vector_of(target.contrast_label)).to(pictures)
@@ -441,6 +442,16 @@ class DualEncoder(Model):
 
     def _counted(self, rows: int, atoms: int) -> AbstractContextManager[None]:
         return self.meter.counted(forwards=rows, backwards=rows, unique=rows, tokens=rows * atoms)
+
+
+def check_lengths(picture: int, text: int) -> None:
+    """Vectors of different length cannot be compared."""
+    if picture != text:
+        raise HeedfulError(
+            "the vectors of pictures and of texts have different lengths",
+            f"a picture gives {picture:,} numbers and a text {text:,}",
+            "Give two encoders whose vectors have the same length",
+        )
 
 
 def _packed(pixels: Tensor, tokens: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from torch import nn
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.models.adapter import TokenModel
-from heedful.models.dual_encoder import DualEncoder
+from heedful.models.dual_encoder import DualEncoder, check_lengths
 from heedful.models.function import FunctionModel
 from heedful.models.hf import HFBackend
 from heedful.models.image_function import ImageFunction
@@ -72,6 +72,7 @@ def zero_shot(model: DualEncoder, labels: Sequence[str]) -> PictureModel:
         )
     vectors = np.stack([model.vector_of(label) for label in labels])  # (C, d)
     picture = model.picture
+    check_lengths(len(picture.labels), vectors.shape[1])  # the outputs of a picture's encoder are its vector
     if isinstance(picture, ImageModel) and model.module is not None:
         first = next(model.module.parameters())
         captions = torch.from_numpy(vectors).to(first)

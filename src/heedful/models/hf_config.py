@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from heedful.core.errors import HeedfulError
+from heedful.models.head_outputs import head_kind
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -29,9 +30,7 @@ def kind_of(model: PreTrainedModel) -> str:
         )
     if model.base_model is model:
         return "encoder"
-    if config.problem_type == "multi_label_classification":
-        return "multi-label"
-    return "regression" if config.problem_type == "regression" or config.num_labels == 1 else "classifier"
+    return head_kind(config, config.num_labels)
 
 
 def labels_of(config: Any) -> tuple[str, ...]:

@@ -9,11 +9,10 @@ can do is probed on one picture.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
-from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -35,6 +34,7 @@ from heedful.models.backend import AttentionOutput, TraceOutput
 from heedful.models.contexts import eager_attention, first_broken_layer, untouched
 from heedful.models.feature_map import last_feature_map
 from heedful.models.guided_relu import GuidedRelu
+from heedful.models.head_outputs import are_probabilities, head_kind, ranked, shares_of
 from heedful.models.head_states import attention_calls, states_of
 from heedful.models.hf_config import fingerprint
 from heedful.models.image_attention import close, editable_sites, hiding, positions
@@ -46,8 +46,13 @@ from heedful.models.trace_pass import alone, as_trace, gradients
 from heedful.models.value_zeroing import can_zero, value_maps
 
 CPU_BATCH_PIXELS = 1 << 18  # larger batches leave the cache: twice the time per picture at 32 pictures
+MAX_STATED_SPECIAL = 16  # positions in front of patches whose size is stated
+MAX_GUESSED_SPECIAL = 5  # of patches whose size is guessed: a class token and four registers
 TRACE_SHARE = 2  # a pass with a graph takes so many times the memory
-FAILURES = (HeedfulError, AttributeError, IndexError, RuntimeError, TypeError, ValueError)
+PROBABILITIES = "The outputs of the model are probabilities, not logits: scores are changes of a probability"
+RUN_ERRORS = (AttributeError, IndexError, RuntimeError, TypeError, ValueError)  # of a module that is run
+MAX_REASON = 300  # characters of what it said
+FAILURES = (HeedfulError, *RUN_ERRORS)
 
 
 class ImageModel(PictureModel):
@@ -67,7 +72,15 @@ class ImageModel(PictureModel):
         self._colours_last = True  # in memory, which convolutions run faster
         if all(tensor.device.type == "cpu" for tensor in module.parameters()):
             self.batch_pixels = CPU_BATCH_PIXELS
-        count = len(self._probe_logits())
+        outputs = self._probe_logits(_grey(self.size_read))
+        count = len(outputs)
+        self.kind = head_kind(getattr(module, "config", None), count)
+        # a second picture, since some logits of the first may happen to sum to 1
+        self.gives_probabilities = (
+            self.kind == "classifier"
+            and are_probabilities(outputs)
+            and are_probabilities(self._probe_logits(_noise(self.size_read)))
+        )
         given = labels if labels is not None else _config_labels(module, count)
         self._labels = tuple(given or (f"class {i}" for i in range(count)))
         if len(self._labels) != count:
@@ -88,13 +101,14 @@ class ImageModel(PictureModel):
         if isinstance(raw, Input):
             return image_of(raw)
         rows, columns, special = self.patches
-        return self.reader.read(raw, (rows, columns), special)
+        x = self.reader.read(raw, (rows, columns), special)
+        return replace(x, notes=(*x.notes, PROBABILITIES)) if self.gives_probabilities else x
 
     def predict(self, x: Input, k: int = 5, given: Sequence[int] = ()) -> list[tuple[str, float]]:
-        logits = torch.from_numpy(self.scores_of(image_of(x)))
-        top = logits.softmax(-1).topk(min(k, len(logits)))
-        pairs = zip(top.indices.tolist(), top.values.tolist(), strict=True)
-        return [(self.labels[index], value) for index, value in pairs]
+        """Labels with probabilities, highest first; values for regression."""
+        outputs = torch.from_numpy(self.scores_of(image_of(x)))
+        shares = outputs if self.gives_probabilities else shares_of(self.kind, outputs)
+        return ranked(self.kind, shares, k, self.labels.__getitem__)
 
     def facts(self) -> dict[str, Any]:
         parameters = list(self._module.parameters())
@@ -108,7 +122,7 @@ class ImageModel(PictureModel):
             "parameters": sum(p.numel() for p in parameters),
             "dtype": str(parameters[0].dtype).removeprefix("torch.") if parameters else "none",
             "fingerprint": fingerprint(self._module),
-        }
+        } | ({"outputs": "probability"} if self.gives_probabilities else {})
 
     # --- passes ------------------------------------------------------------------------------------
 
@@ -132,14 +146,27 @@ class ImageModel(PictureModel):
             )
         return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
-    def _probe_logits(self) -> Tensor:
-        grey = self._ready(torch.full((1, *self.size_read, 3), 0.5))
-        with untouched(self._module), torch.inference_mode():
+    def _probe_logits(self, seen: Tensor) -> Tensor:
+        """(C,) of one picture (1, H, W, 3)"""
+        pixels = self._ready(seen)
+
+        def run() -> Tensor:
+            with untouched(self._module), torch.inference_mode():
+                return self._logits(self._call(pixels))[0]
+
+        try:
             try:
-                return self._logits(self._call(grey))[0]
+                return run()
             except RuntimeError:  # a module that calls .view() needs colours first
                 self._colours_last = False
-                return self._logits(self._call(grey))[0]
+                return run()
+        except RUN_ERRORS as error:
+            raise HeedfulError(
+                f"{self.name} cannot read pictures of shape {tuple(pixels.shape)}",
+                f"{type(error).__name__}: {error}".splitlines()[0][:MAX_REASON],
+                "Give a module that reads (pictures, 3, height, width), and its height and width: "
+                "processor=heedful.ImageReader((224, 224))",
+            ) from error
 
     def _ready(self, seen: Tensor) -> Tensor:
         """Colours (B, H, W, 3) as the module reads them, (B, 3, H, W)."""
@@ -287,8 +314,7 @@ class ImageModel(PictureModel):
     @cached_property
     def _sites(self) -> Sites:
         """{} where attention cannot be changed."""
-        height, width = self.size_read
-        grey = self._ready(torch.full((1, height, width, 3), 0.5))
+        grey = self._ready(_grey(self.size_read))
         return editable_sites(self._module, lambda **more: self._call(grey, **more), self._logits)
 
     @property
@@ -301,9 +327,7 @@ class ImageModel(PictureModel):
         rows, columns, special = self.patches
         if not special or "edits" not in self.capabilities:
             return False
-        height, width = self.size_read
-        rng = np.random.default_rng(0)
-        pixels = self._ready(torch.from_numpy(rng.random((2, height, width, 3)).astype(np.float32)))
+        pixels = self._ready(_noise(self.size_read, 2))
         gone = positions(torch.ones(2, rows * columns, dtype=torch.bool, device=pixels.device), special)
         with untouched(self._module), torch.inference_mode(), self.attending(hiding(gone)):
             one, other = self._logits(self._call(pixels))
@@ -360,7 +384,7 @@ class ImageModel(PictureModel):
     def _probed(self) -> tuple[frozenset[str], tuple[int, int, int]]:
         height, width = self.size_read
         found, none = {"values", "picture", "crops"}, (0, 0, 0)
-        grey = self._ready(torch.full((1, height, width, 3), 0.5)).permute(0, 2, 3, 1).reshape(1, -1, 3)
+        grey = self._ready(_grey(self.size_read)).permute(0, 2, 3, 1).reshape(1, -1, 3)
         with torch.inference_mode(False), torch.enable_grad():
             try:
                 embeds = grey.detach().clone().requires_grad_(True)
@@ -394,6 +418,16 @@ class ImageModel(PictureModel):
         return frozenset(found), patches
 
 
+def _grey(size: tuple[int, int]) -> Tensor:
+    """(1, H, W, 3)"""
+    return torch.full((1, *size, 3), 0.5)
+
+
+def _noise(size: tuple[int, int], count: int = 1) -> Tensor:
+    """(count, H, W, 3)"""
+    return torch.from_numpy(np.random.default_rng(0).random((count, *size, 3)).astype(np.float32))
+
+
 def _switched(before: str, maps: Sequence[Tensor]) -> tuple[str, ...]:
     switched = before not in ("eager", "none") and bool(maps)
     return (f"attention switched from {before} to eager for this pass",) if switched else ()
@@ -401,15 +435,32 @@ def _switched(before: str, maps: Sequence[Tensor]) -> tuple[str, ...]:
 
 def _patches(module: nn.Module, positions: int, height: int, width: int) -> tuple[int, int, int] | None:
     """(rows, columns, special) of a sequence of so many positions: by the patch size that the config states,
-    else the square that leaves the fewest positions over."""
+    else the grid of equal squares over the picture that leaves the fewest positions over."""
     config = getattr(module, "config", None)
-    stated = getattr(getattr(config, "vision_config", config), "patch_size", None)
-    if isinstance(stated, int) and stated > 0:
-        rows, columns = height // stated, width // stated
+    sides = _sides(getattr(getattr(config, "vision_config", config), "patch_size", None))
+    if sides is not None:
+        rows, columns = height // sides[0], width // sides[1]
         special = positions - rows * columns
-        return (rows, columns, special) if 0 <= special <= 16 and rows else None
-    side = isqrt(positions)
-    return (side, side, positions - side * side) if side > 1 and positions - side * side <= 8 else None
+        return (rows, columns, special) if 0 <= special <= MAX_STATED_SPECIAL and rows and columns else None
+    # a smaller square gives more patches, so the first that fits leaves the fewest over
+    for side in range(1, min(height, width) // 2 + 1):
+        rows, columns = height // side, width // side
+        if height % side == width % side == 0 and 0 <= positions - rows * columns <= MAX_GUESSED_SPECIAL:
+            return rows, columns, positions - rows * columns
+    return None
+
+
+def _sides(stated: Any) -> tuple[int, int] | None:
+    """(height, width) of a patch that is stated as a number, a pair or {"height": ..., "width": ...}; None
+    where it is stated in no such way."""
+    if isinstance(stated, Mapping):
+        stated = (stated.get("height"), stated.get("width"))
+    pair = (stated, stated) if isinstance(stated, int) else stated
+    if not isinstance(pair, Sequence) or len(pair) != 2:
+        return None
+    height, width = pair
+    whole = isinstance(height, int) and isinstance(width, int) and height > 0 and width > 0
+    return (height, width) if whole else None
 
 
 def _config_labels(module: nn.Module, count: int) -> tuple[str, ...] | None:

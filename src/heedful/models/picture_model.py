@@ -29,7 +29,6 @@ MAX_ROWS = 64
 class PictureModel(Model):
     """A model that reads pictures; a subclass says what it answers for rows."""
 
-    kind = "classifier"
     modality = ImageInput.modality
     reader: ImageReader
     default_methods: tuple[str, ...] = (*DEFAULT_METHODS, "gradcam", *AUDIT_CONTROLS)

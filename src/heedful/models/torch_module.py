@@ -22,6 +22,7 @@ from heedful.models.attention_hooks import AttentionState, Edit, Site
 from heedful.models.backend import AttentionOutput, Backend, Inputs, TraceOutput
 from heedful.models.contexts import first_broken_layer, hooked, untouched
 from heedful.models.guided_relu import GuidedRelu
+from heedful.models.head_outputs import head_kind
 from heedful.models.hf_config import UNLIMITED, fingerprint
 from heedful.nn.mixing import Mixes
 from heedful.nn.one_layer import OneLayerClassifier
@@ -31,9 +32,7 @@ Forward = Callable[[Tensor, Tensor], Any]
 
 
 class TorchBackend(Backend):
-    """A classifier of the user's own making."""
-
-    kind = "classifier"
+    """A classifier of the user's own making; with one output, a regression."""
 
     def __init__(
         self,
@@ -58,6 +57,7 @@ class TorchBackend(Backend):
         stated = getattr(tokenizer, "model_max_length", UNLIMITED)
         self.window = window or min(int(stated), UNLIMITED)
         count = self._count_labels()
+        self.kind = head_kind(None, count)
         self.labels = tuple(labels) if labels is not None else tuple(f"label {i}" for i in range(count))
         if len(self.labels) != count:
             raise HeedfulError(f"{len(self.labels)} labels were given, but {self.name} gives {count} logits")

@@ -25,7 +25,7 @@ from heedful.core.document import (
     nodes,
 )
 from heedful.core.numbers import short
-from heedful.core.phrases import left_out, plural
+from heedful.core.phrases import EMPTY_MAP, left_out, plural
 from heedful.reports import comparison_parts as parts
 from heedful.reports import first_screen
 from heedful.reports.columns import columns
@@ -81,6 +81,7 @@ def first(comparison: Comparison, ask: str = "") -> tuple[Node, ...]:
     sentences += [first_screen.better_than_random(comparison), first_screen.better_control(comparison)]
     sentences += [first_screen.scored_lower(comparison)]
     text_notes = [note for who, note in notes(comparison) if who == comparison.x.noun]
+    text_notes += [f"{who}: {note}." for who, note in notes(comparison) if note == EMPTY_MAP]
     cut = {method: why for method, why in comparison.skipped.items() if INTERRUPTED in why}
     text_notes += [f"{method} not run: {why}." for method, why in cut.items()]
     text_notes += [left_out(comparison.skipped)]

@@ -51,7 +51,9 @@ def explained_number(comparison: Comparison) -> str:
     """Which number the scores explain."""
     target = comparison.target
     label = quote(target.label or f"{target.kind} {target.index}")
-    number = "score" if comparison.model.get("kind") == "function" else "logit"
+    number = (
+        "score" if comparison.model.get("kind") == "function" else comparison.model.get("outputs", "logit")
+    )
     what = {
         "class": f"the {number} of {label}",
         "label": f"the {number} of {label}",

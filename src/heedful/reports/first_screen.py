@@ -292,7 +292,8 @@ def effect_unit(comparison: Comparison) -> str:
     """What a measured effect is a change of."""
     kinds = {"sequence": "log-probability", "regression": "output", "similarity": "similarity"}
     function = comparison.model.get("kind") == "function"
-    return f"{'score' if function else kinds.get(comparison.target.kind, 'logit')} change"
+    output = comparison.model.get("outputs", "logit")  # "probability" where the module ends in a softmax
+    return f"{'score' if function else kinds.get(comparison.target.kind, output)} change"
 
 
 def little(comparison: Comparison) -> str:
