@@ -21,6 +21,7 @@ from torch import nn
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
 from heedful.modalities.image_files import pillow
+from heedful.models import tokenizer_steps
 from heedful.models.adapter import TokenModel
 from heedful.models.dual_load import dual_encoder, zero_shot
 from heedful.models.folder_files import check_files
@@ -255,10 +256,12 @@ def load_tokenizer(source: str | Path, options: dict[str, Any]) -> Any:
     import transformers
 
     fix = "Save one beside the model with tokenizer.save_pretrained(...), or pass tokenizer=..."
+    tokenizer_steps.check_files(source, options)
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(source, **options)
     except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
         raise HeedfulError(f"{source} has no tokenizer that loads", first_line(error), fix) from error
+    tokenizer_steps.check_built(source, tokenizer)
     try:
         tokenizer(ANY_TEXT, verbose=False)
     except Exception as error:  # a window that is no number, no token for unknown words
