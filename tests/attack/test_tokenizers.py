@@ -9,13 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from tests.attack import hostile_models as hostile
+from tests.server.serving import finished, listening
 
 import heedful
+from heedful.cli.main import main
 from heedful.core.errors import HeedfulError
 from heedful.models import hf_load
 from heedful.models.tokenizer_steps import MAX_STEPS, check_steps
+from heedful.server import app
 
 
 @pytest.fixture
@@ -172,3 +176,58 @@ def test_a_tokenizer_in_the_hubs_cache_is_looked_at_too(
     monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", lambda *_, **__: pytest.fail("built"))
     with pytest.raises(HeedfulError, match="times longer"):
         hf_load.load_tokenizer("someone/model", {"local_files_only": True})
+
+
+# --- patterns that take too many steps -----------------------------------------------------------------
+
+SLOW = {"type": "Split", "pattern": {"Regex": "(a+a+)+(a+a+)+b"}, "behavior": "Isolated", "invert": False}
+PANICS = "a" * 36 + "! good"
+TOLD = "the tokenizer failed on this text: Onig: Regex search error"
+
+
+def test_a_pattern_that_gives_up_is_one_sentence(folder: Path) -> None:
+    hostile.pieces(lambda facts: facts.update(pre_tokenizer=SLOW))(folder)
+    model = heedful.load(str(folder))
+    for given in (PANICS, (PANICS, "b")):
+        with pytest.raises(HeedfulError, match=TOLD):
+            heedful.explain(model, given, ["grad-l2"], evidence=False)
+    with pytest.raises(HeedfulError, match=TOLD):
+        model.encode_many([PANICS], 8)
+    assert model.encode("the cat")  # the next text is read
+
+
+def test_a_pattern_that_gives_up_is_one_line_of_the_command(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile.pieces(lambda facts: facts.update(pre_tokenizer=SLOW))(folder)
+    assert main(["explain", PANICS, "--model", str(folder), "-q"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"heedful: {TOLD}")
+    assert "Traceback" not in err
+
+
+def test_a_decoder_that_gives_up_is_one_sentence(folder: Path) -> None:
+    change = replaced("(a+a+)+(a+a+)+b", "x", "Regex")
+    hostile.pieces(lambda facts: facts.update(decoder=change))(folder)
+    model = heedful.load(str(folder))
+    name = "a" * 36
+    model.tokenizer.add_tokens([name])
+    with pytest.raises(HeedfulError, match="the tokenizer failed on this list of tokens"):
+        model.decode([model.tokenizer.convert_tokens_to_ids(name)])
+
+
+def test_a_pattern_that_gives_up_is_one_sentence_of_the_page(folder: Path, tmp_path: Path) -> None:
+    hostile.pieces(lambda facts: facts.update(pre_tokenizer=SLOW))(folder)
+    model = heedful.load(str(folder))
+    config = app.ServerConfig(runs=tmp_path / "runs")
+    state = app.load_state([model], config)
+    sent = {"model": model.name, "text": PANICS}
+    with listening(state, config) as address, httpx.Client(base_url=address, timeout=60) as client:
+        answer = client.post("/api/look", json=sent | {"methods": ["grad-l2"]})
+        assert (answer.status_code, answer.json()["error"].startswith(TOLD)) == (400, True), answer.text
+        answer = client.post("/api/jobs/explain", json=sent)
+        error = finished(client, answer.json()) if answer.status_code == 202 else answer.json()
+        assert error["error"].startswith(TOLD), error
+        assert client.post("/api/look", json=sent | {"text": "the cat"}).status_code == 200
+    state.close()
+    state.jobs.join()

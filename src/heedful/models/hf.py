@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from heedful.core.errors import HeedfulError
+from heedful.modalities.tokenizer_calls import tokenized
 from heedful.models.attention_hooks import Edit, Sites, attending, find_sites
 from heedful.models.backend import AttentionOutput, Backend, Inputs, TraceOutput
 from heedful.models.contexts import EDITED, eager_attention, first_broken_layer, hooked, seeded, untouched
@@ -336,7 +337,7 @@ class HFBackend(Backend):
 
     def _probe_inputs(self, rows: int) -> Inputs:
         known = getattr(self.model.get_input_embeddings(), "num_embeddings", None)
-        ids = self.tokenizer("a b", verbose=False)["input_ids"] or [0, 0]
+        ids = tokenized(self.tokenizer, "a b")["input_ids"] or [0, 0]
         ids = [token if known is None or token < known else 0 for token in ids]
         answer = None
         if self.config.is_encoder_decoder and self.kind == "encoder-decoder":

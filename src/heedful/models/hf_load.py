@@ -21,6 +21,7 @@ from torch import nn
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
 from heedful.modalities.image_files import pillow
+from heedful.modalities.tokenizer_calls import tokenized
 from heedful.models import tokenizer_steps
 from heedful.models.adapter import TokenModel
 from heedful.models.dual_load import dual_encoder, zero_shot
@@ -263,7 +264,7 @@ def load_tokenizer(source: str | Path, options: dict[str, Any]) -> Any:
         raise HeedfulError(f"{source} has no tokenizer that loads", first_line(error), fix) from error
     tokenizer_steps.check_built(source, tokenizer)
     try:
-        tokenizer(ANY_TEXT, verbose=False)
+        tokenized(tokenizer, ANY_TEXT)
     except Exception as error:  # a window that is no number, no token for unknown words
         raise HeedfulError(f"the tokenizer of {source} does not work", first_line(error), fix) from error
     if len(tokenizer) <= len(set(tokenizer.all_special_ids)):  # made from the config alone
