@@ -159,6 +159,41 @@ def test_counts_of_a_config_that_another_one_names_are_checked_too(bert: Path, t
     assert "num_hidden_layers is 100,000" in outcome("another config", folder, "the cat sat")
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [{"vocab_size": 6 * 10**6}, {"max_position_embeddings": 10**8}, {"intermediate_size": 10**8}],
+    ids=str,
+)
+def test_a_model_far_larger_than_its_weights_is_refused_before_it_is_built(
+    changes: dict[str, Any], bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights that are missing would be allocated first."""
+    folder = Path(shutil.copytree(bert, tmp_path / "model"))
+    hostile.edit("config.json", **changes)(folder)
+    library = "transformers.AutoModelForSequenceClassification.from_pretrained"
+    monkeypatch.setattr(library, lambda *_, **__: pytest.fail("built"))
+    with pytest.raises(HeedfulError, match=r"cannot be right: its config asks for .* MB"):
+        heedful.load(str(folder))
+
+
+def test_positions_without_a_table_may_be_many(llama: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(llama, tmp_path / "model"))
+    hostile.edit("config.json", max_position_embeddings=10**8)(folder)
+    assert outcome("rotary positions", folder, "the cat sat") == "explained"
+
+
+@pytest.mark.parametrize("name", ["digits-vit", "lm", "sentiment", "tiny-clip"])
+def test_the_models_that_come_with_heedful_are_about_as_large_as_their_weights(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the spare bytes, of which they need none."""
+    monkeypatch.setattr(hf_load, "SIZE_SPARE", 0)
+    heedful.load(f"zoo:{name}")
+    monkeypatch.setattr(hf_load, "SIZE_FACTOR", 0.5)
+    with pytest.raises(HeedfulError, match="cannot be right"):
+        heedful.load(f"zoo:{name}")
+
+
 # --- chat templates ------------------------------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ from heedful.core.errors import HeedfulError
 from heedful.modalities import text_spans, text_windows
 from heedful.modalities.chat_template import render
 from heedful.modalities.text import TextInput
+from heedful.modalities.tokenizer_calls import tokenized
 
 FEW_CHARACTERS, MANY_CHARACTERS = 8, 128  # per token: at least, and at most, of texts that are counted first
 MARKER = re.compile("\ue000[0-9]+\ue001")
@@ -49,7 +50,7 @@ def _refuse_long(tokenizer: Any, text: str, most: int | None) -> None:
     if most is None or len(text) <= FEW_CHARACTERS * most:
         return
     start = text[: MANY_CHARACTERS * most]
-    count = len(tokenizer(start, verbose=False)["input_ids"])
+    count = len(tokenized(tokenizer, start)["input_ids"])
     if count > most:
         raise too_long(count, len(text), most, more=len(start) < len(text))
 
@@ -78,7 +79,7 @@ def _checked(text: str) -> str:
 
 
 def _single(tokenizer: Any, text: str) -> TextInput:
-    batch = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
+    batch = tokenized(tokenizer, text, return_offsets_mapping=True, return_special_tokens_mask=True)
     special = [bool(flag) for flag in batch["special_tokens_mask"]]
     bos, ids = tokenizer.bos_token_id, batch["input_ids"]
     doubled = bos is not None and len(ids) > 1 and ids[0] == ids[1] == bos and special[0] and not special[1]
@@ -96,9 +97,7 @@ def _single(tokenizer: Any, text: str) -> TextInput:
 
 
 def _pair(tokenizer: Any, first: str, second: str) -> TextInput:
-    batch = tokenizer(
-        first, second, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False
-    )
+    batch = tokenized(tokenizer, first, second, return_offsets_mapping=True, return_special_tokens_mask=True)
     special = [bool(flag) for flag in batch["special_tokens_mask"]]
     parts = batch.sequence_ids(0)
     shift = len(first) + len(PAIR_SEPARATOR)
@@ -130,7 +129,7 @@ def _chat(tokenizer: Any, messages: list[Mapping[str, str]], most: int | None) -
     waiting = messages[-1]["role"] != "assistant"
     rendered = _checked(render(tokenizer, messages, waiting))
     _refuse_long(tokenizer, rendered, most)
-    batch = tokenizer(rendered, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    batch = tokenized(tokenizer, rendered, add_special_tokens=False, return_offsets_mapping=True)
     spans = text_spans.repair_offsets(rendered, batch["offset_mapping"], [False] * len(batch["input_ids"]))
     turns = _content_spans(tokenizer, rendered, messages, waiting)
     segments = _turns_of(spans, turns)
@@ -262,7 +261,7 @@ def build(
 def knows_unknown_words(tokenizer: Any) -> bool:
     """Whether its unknown token ever stands for a word. Byte-level tokenizers name one (often a control such
     as end-of-text) but can spell everything, so no model has seen it in place of a word."""
-    ids = tokenizer("𪚥 ꙮ ⸎", add_special_tokens=False, verbose=False)["input_ids"]  # in nobody's vocabulary
+    ids = tokenized(tokenizer, "𪚥 ꙮ ⸎", add_special_tokens=False)["input_ids"]  # in nobody's vocabulary
     return tokenizer.unk_token_id is not None and tokenizer.unk_token_id in ids
 
 

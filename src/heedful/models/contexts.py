@@ -113,6 +113,17 @@ def set_attention(module: nn.Module, implementation: str) -> Iterator[str]:
             config._attn_implementation_internal = earlier
 
 
+@contextmanager
+def set_generation(module: nn.Module, config: Any) -> Iterator[None]:
+    """Generation with these settings alone: transformers fills in what they leave open from the model's."""
+    before = vars(module)["generation_config"]
+    vars(module)["generation_config"] = config
+    try:
+        yield
+    finally:
+        vars(module)["generation_config"] = before
+
+
 def eager_attention(module: nn.Module) -> AbstractContextManager[str]:
     """Switch to the attention that shows its weights; yields what was set before. Edited attention does."""
     if attention_of(module).startswith(EDITED):

@@ -1,4 +1,7 @@
-"""Decoding strategies by name, as options of generate; the textbook versions are in heedful.nn.decode."""
+"""Decoding strategies by name, as options of generate; the textbook versions are in heedful.nn.decode.
+
+They are complete: nothing comes from the model's own generation settings, so greedy is the argmax.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +19,6 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "top-p": {"do_sample": True, "temperature": None, "top_k": 0, "top_p": None},
     "beam": {"do_sample": False, "num_beams": None, "length_penalty": 1.0, "early_stopping": False},
 }
-# What a model's own generation settings may bend a strategy with: switched off, so that greedy is the argmax
-PURE = {
-    "repetition_penalty": 1.0,
-    "no_repeat_ngram_size": 0,
-    "encoder_repetition_penalty": 1.0,
-    "encoder_no_repeat_ngram_size": 0,
-    "min_length": 0,
-}
-PURE_SAMPLING = {"min_p": 0.0, "typical_p": 1.0, "epsilon_cutoff": 0.0, "eta_cutoff": 0.0, "num_beams": 1}
-PURE_SEARCH = {"temperature": 1.0, "top_k": 50, "top_p": 1.0}  # transformers' defaults, which search ignores
 
 
 def generation_settings(strategy: str, **options: Any) -> dict[str, Any]:
@@ -49,5 +42,9 @@ def generation_settings(strategy: str, **options: Any) -> dict[str, Any]:
             raise HeedfulError(f"{key} must be at least {low:g}, not {chosen[key]}")
     names = {"num_beams": "beams"}
     filled = {k: chosen[names.get(k, k)] if v is None else v for k, v in STRATEGIES[strategy].items()}
-    pure = PURE | (PURE_SAMPLING if filled["do_sample"] else PURE_SEARCH)
-    return pure | filled | {"max_new_tokens": chosen["max_new_tokens"]}
+    return filled | {"max_new_tokens": chosen["max_new_tokens"]}
+
+
+def is_id(value: Any) -> bool:
+    """Whether something from a config can be the number of a token."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -20,6 +20,7 @@ from heedful.core.target import Target
 from heedful.core.trace import Trace
 from heedful.modalities import text_windows
 from heedful.modalities.text import TextInput, text_of
+from heedful.modalities.tokenizer_calls import decoded
 from heedful.models.adapter import TokenModel, wide
 from heedful.models.trace_pass import as_trace, gradients, until
 from heedful.models.written_text import extended
@@ -29,7 +30,7 @@ Step = tuple[TextInput, Target]
 
 def steps(model: TokenModel, x: TextInput, answer: Sequence[int]) -> list[Step]:
     """What is explained at each token of `answer`: the text read so far, and the token as target."""
-    names = [str(model.tokenizer.decode([token])) for token in answer]
+    names = [decoded(model.tokenizer, [token]) for token in answer]
     if model.kind == "encoder-decoder":
         return [
             (x, Target("token", token, names[k], given=tuple(answer[:k]))) for k, token in enumerate(answer)

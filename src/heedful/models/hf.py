@@ -18,10 +18,19 @@ import torch
 from torch import Tensor, nn
 
 from heedful.core.errors import HeedfulError
+from heedful.modalities.tokenizer_calls import tokenized
 from heedful.models.attention_hooks import Edit, Sites, attending, find_sites
 from heedful.models.backend import AttentionOutput, Backend, Inputs, TraceOutput
-from heedful.models.contexts import EDITED, eager_attention, first_broken_layer, hooked, seeded, untouched
-from heedful.models.generation_options import generation_settings
+from heedful.models.contexts import (
+    EDITED,
+    eager_attention,
+    first_broken_layer,
+    hooked,
+    seeded,
+    set_generation,
+    untouched,
+)
+from heedful.models.generation_options import generation_settings, is_id
 from heedful.models.guided_relu import GuidedRelu
 from heedful.models.hf_config import fingerprint, kind_of, labels_of, window_of
 from heedful.models.prefix_cache import after, first, plain
@@ -336,7 +345,7 @@ class HFBackend(Backend):
 
     def _probe_inputs(self, rows: int) -> Inputs:
         known = getattr(self.model.get_input_embeddings(), "num_embeddings", None)
-        ids = self.tokenizer("a b", verbose=False)["input_ids"] or [0, 0]
+        ids = tokenized(self.tokenizer, "a b")["input_ids"] or [0, 0]
         ids = [token if known is None or token < known else 0 for token in ids]
         answer = None
         if self.config.is_encoder_decoder and self.kind == "encoder-decoder":
@@ -370,38 +379,48 @@ class HFBackend(Backend):
         """Id of the mask, unk, pad, bos, eos or decoder_start token, None where there is none."""
         if name == "decoder_start":
             for holder in (self.config, getattr(self.model, "generation_config", None)):
-                start = getattr(holder, "decoder_start_token_id", None)
-                if start is not None:
-                    return int(start)
+                if start := self._known_ids(getattr(holder, "decoder_start_token_id", None)):
+                    return start[0]
             begin = self.special_id("bos")
             return self.special_id("pad") if begin is None else begin
         stated = getattr(self.config, f"{name}_token_id", None) if name in ("pad", "bos", "eos") else None
         if isinstance(stated, list):
-            stated = stated[0]
+            stated = stated[0] if stated else None
+        stated = stated if is_id(stated) else None
         result = getattr(self.tokenizer, f"{name}_token_id", None)
         # classifiers and RoBERTa's positions know padding by the config's id, not by the tokenizer's
-        if result is None or (name == "pad" and stated is not None and 0 <= stated < self.vocabulary):
+        if not is_id(result) or (name == "pad" and stated is not None and stated < self.vocabulary):
             result = stated
-        return None if result is None or result < 0 else int(result)
+        return None if result is None else int(result)
+
+    def _known_ids(self, stated: Any) -> list[int]:
+        """Of an id or a list of ids in a config, those that the model can write."""
+        table = self.decoder_embedding
+        size = self.vocabulary if table is None else int(table.num_embeddings)  # type: ignore[arg-type]
+        given = stated if isinstance(stated, list) else [stated]
+        return [one for one in given if is_id(one) and one < size]
 
     def generate(self, inputs: Inputs, strategy: str = "greedy", seed: int = 0, **options: Any) -> list[int]:
         """New token ids. Options: max_new_tokens, temperature, top_k, top_p, beams."""
         from transformers import GenerationConfig
 
-        settings = generation_settings(strategy, **options)
-        eos = getattr(self.model.generation_config, "eos_token_id", None)
+        eos, pad = self.special_id("eos"), self.special_id("pad")
+        ends = self._known_ids(getattr(self.model.generation_config, "eos_token_id", None))
         config = GenerationConfig(
-            **settings,
-            eos_token_id=self.special_id("eos") if eos is None else eos,
-            pad_token_id=self.special_id("pad")
-            if self.special_id("pad") is not None
-            else self.special_id("eos"),
+            **generation_settings(strategy, **options),
+            eos_token_id=ends or eos,
+            pad_token_id=eos if pad is None else pad,
             bos_token_id=self.special_id("bos"),
             decoder_start_token_id=self.special_id("decoder_start")
             if self.config.is_encoder_decoder
             else None,
         )
-        with untouched(self.model), torch.inference_mode(), seeded(seed):
+        with (
+            untouched(self.model),
+            set_generation(self.model, config),
+            torch.inference_mode(),
+            seeded(seed),
+        ):
             out = self.model.generate(
                 inputs.ids.to(self.device),
                 attention_mask=inputs.mask.to(self.device),

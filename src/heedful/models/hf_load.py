@@ -11,16 +11,20 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from copy import deepcopy
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import torch
 from torch import nn
 
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
 from heedful.modalities.image_files import pillow
+from heedful.modalities.tokenizer_calls import tokenized
+from heedful.models import tokenizer_steps
 from heedful.models.adapter import TokenModel
 from heedful.models.dual_load import dual_encoder, zero_shot
 from heedful.models.folder_files import check_files
@@ -35,6 +39,8 @@ MIN_LAYERS = 256  # so many are believed; more only with as many tensors
 MAX_LAYERS = 1024  # where the tensors are not here yet
 MAX_EXPERTS = 20_000  # often many of them are one tensor
 COUNTS = re.compile(r"layers$|^n(um)?_layer$|blocks$|^depths?$|stages$|repeats$")
+SIZE_FACTOR = 4  # weights of 4 bits become numbers of 16 bits
+SIZE_SPARE = 256 << 20  # bytes, for tables that are computed and not stored
 MAX_NAME = 4096  # characters: no path is longer
 ANY_TEXT = "a text 𪚥"  # with a word that nobody knows
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
@@ -96,6 +102,7 @@ def load_pretrained(
         config = transformers.AutoConfig.from_pretrained(source, **options)
         config._attn_implementation = None  # may name a program on the hub, which would be loaded and run
         auto = getattr(transformers, auto_class(config, task))
+        check_size(source, auto, config, sorted(folder.glob("*.safetensors")), trust_remote_code)
         safe = None if allow_pickle else True
         model, report = auto.from_pretrained(
             source, config=config, use_safetensors=safe, output_loading_info=True, **options
@@ -188,6 +195,32 @@ def check_counts(config: str | Path, facts: dict[str, Any], weights: list[Path])
             raise HeedfulError(f"{config} cannot be right", f"{name} is {count:,}, not 0 to {limit:,}")
 
 
+def check_size(
+    source: str | Path, auto: Any, config: Any, weights: list[Path], trust_remote_code: bool
+) -> None:
+    """Refuse a model that is far larger than its weights: what is missing would be allocated before it is
+    refused. The model is built without memory first, as transformers does it."""
+    if not weights:  # not downloaded yet
+        return
+    from transformers import initialization
+
+    safe = getattr(initialization, "meta_device_safe_creation_ops", nullcontext)  # not in transformers 5.0
+    try:
+        with torch.device("meta"), initialization.no_init_weights(), safe():
+            model = auto.from_config(deepcopy(config), trust_remote_code=trust_remote_code)
+        model.tie_weights()
+    except Exception:
+        return  # loading fails in the same way, and the error is explained there
+    needed = sum(t.numel() * t.element_size() for t in (*model.parameters(), *model.buffers()))
+    stored = sum(path.stat().st_size for path in weights)
+    if needed > SIZE_FACTOR * stored + SIZE_SPARE:
+        raise HeedfulError(
+            f"{source} cannot be right",
+            f"its config asks for {needed >> 20:,} MB, and its weights have {stored >> 20:,} MB",
+            "Save the model again",
+        )
+
+
 def _whole_numbers(facts: dict[str, Any]) -> Iterator[tuple[str, int]]:
     """(name, number) of all that a config holds, in lists and in configs inside it, too. In lists, numbers
     below zero count from the end; depths count as their sum, too."""
@@ -255,12 +288,14 @@ def load_tokenizer(source: str | Path, options: dict[str, Any]) -> Any:
     import transformers
 
     fix = "Save one beside the model with tokenizer.save_pretrained(...), or pass tokenizer=..."
+    tokenizer_steps.check_files(source, options)
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(source, **options)
     except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
         raise HeedfulError(f"{source} has no tokenizer that loads", first_line(error), fix) from error
+    tokenizer_steps.check_built(source, tokenizer)
     try:
-        tokenizer(ANY_TEXT, verbose=False)
+        tokenized(tokenizer, ANY_TEXT)
     except Exception as error:  # a window that is no number, no token for unknown words
         raise HeedfulError(f"the tokenizer of {source} does not work", first_line(error), fix) from error
     if len(tokenizer) <= len(set(tokenizer.all_special_ids)):  # made from the config alone

@@ -28,6 +28,7 @@ from torch.utils._pytree import tree_leaves
 
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
+from heedful.modalities.tokenizer_calls import tokenized
 from heedful.models.adapter import TokenModel
 from heedful.models.backend import Inputs
 from heedful.models.dual_encoder import DualEncoder
@@ -166,7 +167,7 @@ def redirected(value: Any, memo: dict[int, Any]) -> Any:
 
 def _reads(copy: TokenModel, original: nn.Module) -> bool:
     """Whether an answer makes use of any tensor of the original."""
-    ids = torch.tensor([copy.tokenizer("a b", verbose=False)["input_ids"]])
+    ids = torch.tensor([tokenized(copy.tokenizer, "a b")["input_ids"]])
     with torch.no_grad(), TensorWatch() as watch:
         copy.backend.forward(Inputs(ids, torch.ones_like(ids)))
     return any(id(tensor) in watch.seen for tensor in (*original.parameters(), *original.buffers()))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from heedful.modalities.tokenizer_calls import decoded
 from heedful.nn.bpe import CHAR_TO_BYTE
 
 HALF = "\ufffd"  # what a decoder writes for bytes that are no character yet
@@ -71,4 +72,4 @@ def _completes(tokenizer: Any, ids: Sequence[int], at: int) -> bool:
 
 
 def _decode(tokenizer: Any, ids: Sequence[int]) -> str:
-    return str(tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False))
+    return decoded(tokenizer, list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)

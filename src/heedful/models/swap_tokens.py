@@ -13,6 +13,7 @@ from typing import Any
 
 from heedful.modalities.swap_words import replacements, swap_words
 from heedful.modalities.text import TextInput
+from heedful.modalities.tokenizer_calls import tokenized
 
 Ids = tuple[int, ...]
 BEFORE = "a"  # a word of its own in every tokenizer, whose tokens are left out
@@ -72,7 +73,7 @@ def _word_ids(tokenizer: Any, word: str, start: int | None) -> Ids:
     """Token ids of a word; none where it holds a special token. One that grows together with the word before
     it is read alone."""
     text = word if start is None else f"{BEFORE} {word}"
-    result = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    result = tokenized(tokenizer, text, add_special_tokens=False, return_offsets_mapping=True)
     pairs = list(zip(result["input_ids"], result["offset_mapping"], strict=True))
     if start is not None:
         pairs = [(i, (a, b)) for i, (a, b) in pairs if b > start]

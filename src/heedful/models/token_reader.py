@@ -24,6 +24,7 @@ from heedful.modalities import encode as encoding
 from heedful.modalities.operators import OPERATORS, InputRow, RowRequest, Swaps, checked, whole
 from heedful.modalities.swap_words import current_words
 from heedful.modalities.text import TextInput, text_of
+from heedful.modalities.tokenizer_calls import decoded, tokenized
 from heedful.models import passes
 from heedful.models.backend import Backend, Inputs
 from heedful.models.batch import batch, tail_of
@@ -113,14 +114,14 @@ class TokenReader(Model):
 
     def encode_many(self, texts: Sequence[str], most: int) -> Mapping[str, list[list[int]]]:
         """Ids, special-token marks and type ids of many texts at once, each cut to `most` tokens."""
-        results: Mapping[str, list[list[int]]] = self.tokenizer(
-            list(texts), truncation=True, max_length=most, return_special_tokens_mask=True, verbose=False
+        results: Mapping[str, list[list[int]]] = tokenized(
+            self.tokenizer, list(texts), truncation=True, max_length=most, return_special_tokens_mask=True
         )
         return results
 
     def padded_texts(self, texts: Sequence[str]) -> Inputs:
         """Whole texts as one batch."""
-        result = self.tokenizer(list(texts), padding=True, return_tensors="pt", verbose=False)
+        result = tokenized(self.tokenizer, list(texts), padding=True, return_tensors="pt")
         return Inputs(result["input_ids"], result["attention_mask"], result.get("token_type_ids"))
 
     def written(self, target: Target) -> TextInput | None:
@@ -140,10 +141,10 @@ class TokenReader(Model):
 
     def token_ids(self, text: str, special: bool = False) -> list[int]:
         """Ids of a text by itself, with or without the special tokens that are put around it."""
-        return list(self.tokenizer(text, add_special_tokens=special, verbose=False)["input_ids"])
+        return list(tokenized(self.tokenizer, text, add_special_tokens=special)["input_ids"])
 
     def decode(self, ids: Sequence[int], skip_special: bool = False) -> str:
-        return str(self.tokenizer.decode(list(ids), skip_special_tokens=skip_special))
+        return decoded(self.tokenizer, list(ids), skip_special_tokens=skip_special)
 
     def pieces(self, ids: Sequence[int], known: dict[int, str] | None = None) -> tuple[str, ...]:
         """The characters of each token of a context; `known` remembers tokens from call to call."""

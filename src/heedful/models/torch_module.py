@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from heedful.core.errors import HeedfulError
+from heedful.modalities.tokenizer_calls import tokenized
 from heedful.models.attention_hooks import AttentionState, Edit, Site
 from heedful.models.backend import AttentionOutput, Backend, Inputs, TraceOutput
 from heedful.models.contexts import first_broken_layer, hooked, untouched
@@ -63,7 +64,7 @@ class TorchBackend(Backend):
             raise HeedfulError(f"{len(self.labels)} labels were given, but {self.name} gives {count} logits")
 
     def _count_labels(self) -> int:
-        ids = torch.tensor([self.tokenizer("a", verbose=False)["input_ids"]])
+        ids = torch.tensor([tokenized(self.tokenizer, "a")["input_ids"]])
         with torch.inference_mode():
             logits = self.forward(Inputs(ids, torch.ones_like(ids)))
         if logits.ndim != 2 or len(logits) != 1:
@@ -181,7 +182,7 @@ class TorchBackend(Backend):
 
     @cached_property
     def _offers(self) -> frozenset[str]:
-        ids = torch.tensor([self.tokenizer("a b", verbose=False)["input_ids"]])
+        ids = torch.tensor([tokenized(self.tokenizer, "a b")["input_ids"]])
         with torch.inference_mode(False), torch.enable_grad():
             with GuidedRelu() as rule:
                 out = self.traced(Inputs(ids, torch.ones_like(ids)))

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from heedful.core.errors import HeedfulError
+from heedful.modalities.tokenizer_calls import tokenized
 from heedful.models.contexts import hooked, untouched
 
 
@@ -75,7 +76,7 @@ class TextVectors(nn.Module):
         self.model, self.length = model, 0
         self._table = [token_table(model, tokenizer)]  # in a list: it is a part of the model already
         self.config = _text_config(model)
-        ids = tokenizer("a b", verbose=False)["input_ids"]
+        ids = tokenized(tokenizer, "a b")["input_ids"]
         self.pad = next((i for i in (tokenizer.pad_token_id, tokenizer.eos_token_id) if i is not None), 0)
         with untouched(model), torch.inference_mode():
             alone, width = self._vector(ids), len(ids)
@@ -136,7 +137,7 @@ def is_dual_encoder(module: Any) -> bool:
 
 def token_table(model: nn.Module, tokenizer: Any) -> nn.Module:
     """The table that looks up the tokens of the text, found by watching which one is given their ids."""
-    ids = torch.tensor([tokenizer("a b", verbose=False)["input_ids"]])
+    ids = torch.tensor([tokenized(tokenizer, "a b")["input_ids"]])
     ids = ids.to(next(model.parameters()).device)
     seen: list[nn.Module] = []
 

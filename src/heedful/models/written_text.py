@@ -16,6 +16,7 @@ from heedful.core.arrays import Span
 from heedful.modalities import text_spans
 from heedful.modalities.encode import build
 from heedful.modalities.text import TextInput
+from heedful.modalities.tokenizer_calls import decoded
 
 
 def extended(tokenizer: Any, x: TextInput, answer: Sequence[int]) -> TextInput:
@@ -55,10 +56,10 @@ def _decoded(
     tokenizer: Any, before: Sequence[int], answer: Sequence[int]
 ) -> tuple[str, list[Span], list[bool]]:
     """(characters that `answer` adds behind `before`, which of them each token has, which are special)."""
-    start = len(str(tokenizer.decode(list(before))))
+    start = len(decoded(tokenizer, before))
     tail, ends = "", [0]
     for k in range(1, len(answer) + 1):
-        tail = str(tokenizer.decode([*before, *answer[:k]]))[start:]
+        tail = decoded(tokenizer, [*before, *answer[:k]])[start:]
         ends.append(max(len(tail.rstrip("\ufffd")), ends[-1]))  # half a character: not there yet
     controls = set(tokenizer.all_special_ids)
     return tail, list(pairwise(ends)), [token in controls for token in answer]
@@ -68,11 +69,11 @@ def decoder_text(tokenizer: Any, ids: Sequence[int]) -> TextInput:
     """Tokens a decoder reads as a text of their own, with words; the first, its start, is special."""
     controls = set(tokenizer.all_special_ids)
     special = tuple(k == 0 or token in controls for k, token in enumerate(ids))
-    before, ends = str(tokenizer.decode(ids[:1])), [0]
+    before, ends = decoded(tokenizer, ids[:1]), [0]
     for k in range(2, len(ids) + 1):
-        tail = str(tokenizer.decode(ids[:k]))[len(before) :]
+        tail = decoded(tokenizer, ids[:k])[len(before) :]
         ends.append(max(len(tail.rstrip("\ufffd")), ends[-1]))  # half a character: not there yet
-    text = str(tokenizer.decode(ids))[len(before) :]
+    text = decoded(tokenizer, ids)[len(before) :]
     spans = (
         (0, 0),
         *((0, 0) if flag else span for span, flag in zip(pairwise(ends), special[1:], strict=True)),

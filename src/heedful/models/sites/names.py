@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from heedful.core.errors import HeedfulError
+from heedful.modalities.tokenizer_calls import tokenized
 from heedful.models.adapter import TokenModel
 from heedful.models.backend import Inputs
 from heedful.models.contexts import EDITED, attention_of, set_attention, untouched
@@ -48,7 +49,7 @@ class SiteMap:
 
 def probe_inputs(model: TokenModel) -> Inputs:
     """A few tokens, and something written after them where a decoder reads it."""
-    ids = model.tokenizer("a b c d", verbose=False)["input_ids"] or [0]
+    ids = tokenized(model.tokenizer, "a b c d")["input_ids"] or [0]
     ids = torch.tensor([(ids * 4)[: max(4, len(ids))]])
     inputs = model.padded(ids)
     if inputs.answer is None:

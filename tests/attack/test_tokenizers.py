@@ -1,0 +1,233 @@
+"""The tokenizer of a stranger is a program: one that never ends or fills the memory is refused or told."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.attack import hostile_models as hostile
+from tests.server.serving import finished, listening
+
+import heedful
+from heedful.cli.main import main
+from heedful.core.errors import HeedfulError
+from heedful.models import hf_load
+from heedful.models.tokenizer_steps import MAX_STEPS, check_steps
+from heedful.server import app
+
+
+@pytest.fixture
+def folder(tmp_path: Path, shared: Callable[[str], Any]) -> Path:
+    """Whose tokenizer.json is used as it stands."""
+    path = hostile.sound(tmp_path / "bert", shared("bert"))
+    hostile.edit("tokenizer_config.json", tokenizer_class="PreTrainedTokenizerFast")(path)
+    return path
+
+
+def replaced(pattern: str, content: str, kind: str = "String") -> dict[str, Any]:
+    return {"type": "Replace", "pattern": {kind: pattern}, "content": content}
+
+
+def sequence(*steps: Any) -> dict[str, Any]:
+    return {"type": "Sequence", "normalizers": list(steps)}
+
+
+def table(*texts: str) -> str:
+    """As sentencepiece stores what characters become."""
+    return base64.b64encode((4).to_bytes(4, "little") + b"\0" * 4 + "\0".join(texts).encode()).decode()
+
+
+SPACES = replaced(" ", " " * 1000)
+BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+BOMBS: dict[str, dict[str, Any]] = {
+    "three times a thousand": {"normalizer": sequence(SPACES, SPACES, SPACES)},
+    "twenty-four times two": {"normalizer": sequence(*[replaced("a", "aa")] * 24)},
+    "sequences in sequences": {"normalizer": sequence(sequence(sequence(SPACES)))},
+    "between characters": {"normalizer": sequence(*[replaced("(?=a)|", "a", "Regex")] * 24)},
+    "before every text": {"normalizer": {"type": "Prepend", "prepend": "x" * 1000}},
+    "a table": {"normalizer": {"type": "Precompiled", "precompiled_charsmap": table("x" * 1000)}},
+    "bytes of bytes": {"normalizer": sequence(*[{"type": "ByteLevel"}] * 24)},
+    "in two places": {
+        "normalizer": replaced("a", "a" * 40),
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [BYTES]},
+    },
+    "a decoder": {"decoder": {"type": "Sequence", "decoders": [replaced("a", "a" * 1000)]}},
+    "many steps": {"normalizer": sequence(*[{"type": "NFC"}] * (MAX_STEPS + 1))},
+    "many copies": {
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [{"Sequence": {"id": "A", "type_id": 0}}] * 90,
+            "pair": [],
+            "special_tokens": {},
+        }
+    },
+}
+REAL: dict[str, dict[str, Any]] = {
+    "BERT": {
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": True,
+            "strip_accents": None,
+            "lowercase": True,
+        },
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+    },
+    "GPT-2": {"normalizer": None, "pre_tokenizer": BYTES, "decoder": BYTES, "post_processor": BYTES},
+    "Llama": {
+        "normalizer": sequence({"type": "Prepend", "prepend": "▁"}, replaced(" ", "▁")),
+        "pre_tokenizer": None,
+        "decoder": {
+            "type": "Sequence",
+            "decoders": [
+                replaced("▁", " "),
+                {"type": "ByteFallback"},
+                {"type": "Fuse"},
+                {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+            ],
+        },
+    },
+    "Gemma": {"normalizer": replaced(" ", "▁"), "decoder": sequence(replaced("▁", " "))},
+    "ALBERT, with the table of T5": {
+        "normalizer": sequence(
+            replaced("``", '"'),
+            replaced("''", '"'),
+            {"type": "NFKD"},
+            {"type": "StripAccents"},
+            {"type": "Lowercase"},
+            {"type": "Precompiled", "precompiled_charsmap": table("x" * 18, "1")},
+            replaced(" {2,}", " ", "Regex"),
+        ),
+        "pre_tokenizer": {
+            "type": "Sequence",
+            "pretokenizers": [
+                {"type": "WhitespaceSplit"},
+                {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
+            ],
+        },
+    },
+    "CLIP": {
+        "normalizer": sequence({"type": "NFC"}, replaced(r"\s+", " ", "Regex"), {"type": "Lowercase"}),
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Split"}, BYTES]},
+        "post_processor": {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0]},
+    },
+    "DeepSeek": {
+        "normalizer": sequence(),
+        "pre_tokenizer": {
+            "type": "Sequence",
+            "pretokenizers": [*[{"type": "Split"}] * 4, {"type": "Digits"}, BYTES],
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_tokenizer_that_grows_without_bound_is_refused(name: str) -> None:
+    with pytest.raises(HeedfulError, match=r"the tokenizer of a model is not used.* (longer|steps)"):
+        check_steps("a model", BOMBS[name])
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_the_shapes_of_real_tokenizers_pass(name: str) -> None:
+    check_steps("a model", REAL[name])
+
+
+@pytest.mark.parametrize("name", ["three times a thousand", "twenty-four times two"])
+def test_it_is_refused_before_it_runs(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An added token would be normalised while the tokenizer is built."""
+    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", lambda *_, **__: pytest.fail("built"))
+    hostile.pieces(lambda facts: facts.update(BOMBS[name]))(folder)
+    with pytest.raises(HeedfulError, match="times longer") as caught:
+        heedful.load(str(folder))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_tokenizer_from_another_file_is_looked_at_too(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """tokenizer_config.json may name a file of another version, in another folder."""
+    hostile.edit("tokenizer_config.json", fast_tokenizer_files=["tokenizer.4.0.0.json"])(folder)
+    facts = json.loads((folder / "tokenizer.json").read_text())
+    (folder / "tokenizer.4.0.0.json").write_text(json.dumps(facts | {"normalizer": SPACES}))
+    with pytest.raises(HeedfulError, match="times longer"):
+        hf_load.load_tokenizer(folder, {})
+    monkeypatch.setattr("heedful.models.tokenizer_steps.check_files", lambda *_: None)  # as if from elsewhere
+    with pytest.raises(HeedfulError, match="times longer"):
+        hf_load.load_tokenizer(folder, {})
+
+
+def test_a_tokenizer_in_the_hubs_cache_is_looked_at_too(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import constants
+
+    hostile.pieces(lambda facts: facts.update(BOMBS["twenty-four times two"]))(folder)
+    place = tmp_path / "hub" / "models--someone--model"
+    (place / "refs").mkdir(parents=True)
+    (place / "refs" / "main").write_text("a" * 40)
+    shutil.copytree(folder, place / "snapshots" / ("a" * 40))
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", lambda *_, **__: pytest.fail("built"))
+    with pytest.raises(HeedfulError, match="times longer"):
+        hf_load.load_tokenizer("someone/model", {"local_files_only": True})
+
+
+# --- patterns that take too many steps -----------------------------------------------------------------
+
+SLOW = {"type": "Split", "pattern": {"Regex": "(a+a+)+(a+a+)+b"}, "behavior": "Isolated", "invert": False}
+PANICS = "a" * 36 + "! good"
+TOLD = "the tokenizer failed on this text: Onig: Regex search error"
+
+
+def test_a_pattern_that_gives_up_is_one_sentence(folder: Path) -> None:
+    hostile.pieces(lambda facts: facts.update(pre_tokenizer=SLOW))(folder)
+    model = heedful.load(str(folder))
+    for given in (PANICS, (PANICS, "b")):
+        with pytest.raises(HeedfulError, match=TOLD):
+            heedful.explain(model, given, ["grad-l2"], evidence=False)
+    with pytest.raises(HeedfulError, match=TOLD):
+        model.encode_many([PANICS], 8)
+    assert model.encode("the cat")  # the next text is read
+
+
+def test_a_pattern_that_gives_up_is_one_line_of_the_command(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile.pieces(lambda facts: facts.update(pre_tokenizer=SLOW))(folder)
+    assert main(["explain", PANICS, "--model", str(folder), "-q"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"heedful: {TOLD}")
+    assert "Traceback" not in err
+
+
+def test_a_decoder_that_gives_up_is_one_sentence(folder: Path) -> None:
+    change = replaced("(a+a+)+(a+a+)+b", "x", "Regex")
+    hostile.pieces(lambda facts: facts.update(decoder=change))(folder)
+    model = heedful.load(str(folder))
+    name = "a" * 36
+    model.tokenizer.add_tokens([name])
+    with pytest.raises(HeedfulError, match="the tokenizer failed on this list of tokens"):
+        model.decode([model.tokenizer.convert_tokens_to_ids(name)])
+
+
+def test_a_pattern_that_gives_up_is_one_sentence_of_the_page(folder: Path, tmp_path: Path) -> None:
+    hostile.pieces(lambda facts: facts.update(pre_tokenizer=SLOW))(folder)
+    model = heedful.load(str(folder))
+    config = app.ServerConfig(runs=tmp_path / "runs")
+    state = app.load_state([model], config)
+    sent = {"model": model.name, "text": PANICS}
+    with listening(state, config) as address, httpx.Client(base_url=address, timeout=60) as client:
+        answer = client.post("/api/look", json=sent | {"methods": ["grad-l2"]})
+        assert (answer.status_code, answer.json()["error"].startswith(TOLD)) == (400, True), answer.text
+        answer = client.post("/api/jobs/explain", json=sent)
+        error = finished(client, answer.json()) if answer.status_code == 202 else answer.json()
+        assert error["error"].startswith(TOLD), error
+        assert client.post("/api/look", json=sent | {"text": "the cat"}).status_code == 200
+    state.close()
+    state.jobs.join()
