@@ -14,9 +14,10 @@ from heedful.labs import clip_saliency, gradcam_contrast, image_roar, saliency_s
 from heedful.labs.base.registry import LabRun
 from heedful.labs.data import planted_cells
 from heedful.labs.data.shape_scenes import shape_scenes
+from heedful.labs.models import quick_mlp
 from heedful.labs.models.picture_nets import SIDE, digit_cnn, pairs, recognised, single, wrapped
 from heedful.metrics.pointing import mass
-from heedful.retraining.roar_stats import RetrainingCurve, Roar
+from heedful.retraining.roar_stats import RetrainingCurve, RightAnswers, Roar
 
 
 def held(run: LabRun) -> list[bool]:
@@ -152,7 +153,7 @@ def test_the_planted_cell_has_the_stripes_and_the_chessboard_follows_the_class()
 
 def test_a_planted_cell_falls_and_a_leak_is_flagged() -> None:
     run = LabRun(fast=True)
-    image_roar.planted(run, (100, 100), 2)
+    image_roar.planted(run, (100, 120), 4)
     assert held(run) == [True] * 6
 
 
@@ -172,13 +173,14 @@ def test_scores_that_do_not_know_the_planted_cell_fail(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(image_roar, "planted_pictures", wrong)
     run = LabRun(fast=True)
-    image_roar.planted(run, (100, 100), 2)
+    image_roar.planted(run, (100, 120), 4)
     assert [held(run)[k] for k in (0, 1, 2, 3, 5)] == [False] * 5
 
 
 def flat(leaks: bool, accuracy: float) -> Roar:
     """Every method as random: the same accuracy, no fall."""
     names = (*image_roar.METHODS, image_roar.EDGES, "random, smoothed", "random")
+    right = np.random.default_rng(0).random((len(names), 1, 3, 100)) < accuracy
     span = accuracy - 0.05, accuracy + 0.05
     curves = tuple(
         RetrainingCurve(name, (accuracy,), (span,), (0.1,), ((0.05, 0.15),), leaks, 0.0, (-0.1, 0.1))
@@ -199,6 +201,7 @@ def flat(leaks: bool, accuracy: float) -> Roar:
         slower=(),
         what="picture",
         part="cell",
+        answers=RightAnswers(names, (image_roar.HALF,), right, None, right[0, 0], right[0, 0, 0]),
     )
 
 
@@ -209,8 +212,41 @@ def test_digits_on_which_all_is_random_hold_no_claim() -> None:
         assert held(run) == [False] * 5
 
 
+def test_as_many_of_each_digit() -> None:
+    even = single("test", 57, np.random.default_rng(1), even=True)
+    assert sorted(np.bincount(even.labels[:, 0])) == [5] * 3 + [6] * 7
+    uneven = single("test", 57, np.random.default_rng(1))
+    assert np.bincount(uneven.labels[:, 0], minlength=10).max() > 6
+    masks = even.pictures[..., 0] > 127
+    np.testing.assert_array_equal(masks, even.masks[:, 0])
+
+
+def test_the_gradients_of_the_quick_network_are_those_of_torch() -> None:
+    rng = np.random.default_rng(0)
+    weights = quick_mlp.untrained(12, 5, 3, rng)
+    x, truth = rng.normal(size=(7, 12)).astype(np.float32), rng.integers(3, size=7)
+    leaves = [torch.tensor(each, requires_grad=True) for each in weights]
+    z = torch.relu(torch.tensor(x) @ leaves[0] + leaves[1]) @ leaves[2] + leaves[3]
+    torch.nn.functional.cross_entropy(z, torch.tensor(truth)).backward()  # type: ignore[no-untyped-call]
+    for own, leaf in zip(quick_mlp.gradients(weights, x, truth), leaves, strict=True):
+        assert leaf.grad is not None
+        np.testing.assert_allclose(own, leaf.grad.numpy(), atol=1e-6)
+
+
+def test_the_quick_network_learns_and_its_seed_says_all() -> None:
+    """Digits: above 0.6 after 80 steps; without labels that fit, at chance."""
+    train, test = (single(split, 200, np.random.default_rng(0)) for split in ("train", "test"))
+    seen, asked, labels = list(train.tensors().numpy()), list(test.tensors().numpy()), train.labels[:, 0]
+    fit = quick_mlp.quick_mlp()
+    scores = fit(seen, labels.tolist(), 3)(asked)
+    assert np.mean(scores.argmax(1) == test.labels[:, 0]) > 0.6
+    np.testing.assert_array_equal(scores, fit(seen, labels.tolist(), 3)(asked))
+    assert np.abs(scores - fit(seen, labels.tolist(), 4)(asked)).max() > 0.1
+    shuffled = np.random.default_rng(1).permutation(labels)
+    assert np.mean(fit(seen, shuffled.tolist(), 3)(asked).argmax(1) == test.labels[:, 0]) < 0.25
+
+
 def test_rankings_by_chance_by_hand() -> None:
     """Three in all orders: tau is 1, 1/3, 1/3, -1/3, -1/3, -1."""
     assert image_roar.random_reach(3) == 1.0
     assert image_roar.random_reach(6) == pytest.approx(11 / 15)  # 5.6 % are beyond 0.6, 1.7 % beyond 0.733
-    assert image_roar.difference((0.5, 0.7), (0.1, 0.2)) == pytest.approx((0.3, 0.6))
