@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
-from heedful.core.lab_report import Claim
+from heedful.core.lab_report import Claim, Paragraph
 from heedful.labs import clip_saliency, gradcam_contrast, image_roar, saliency_sanity
 from heedful.labs.base.registry import LabRun
-from heedful.labs.data import planted_cells
+from heedful.labs.data import photo_stamps, planted_cells
 from heedful.labs.data.shape_scenes import shape_scenes
 from heedful.labs.models import quick_mlp
 from heedful.labs.models.picture_nets import SIDE, digit_cnn, pairs, recognised, single, wrapped
@@ -73,6 +75,74 @@ def test_maps_at_chance_hold_no_claim() -> None:
     run = LabRun()
     gradcam_contrast.claims(run, found)
     assert held(run) == [False] * 5
+
+
+def test_two_things_lie_in_their_halves_and_masks_say_where() -> None:
+    """A white square and a red one with a transparent half, on gravel, which stays as it is elsewhere."""
+    white = photo_stamps.Stamp("w", "", np.full((30, 30, 3), 255, np.uint8), np.ones((30, 30)), (3, 4))
+    alpha = np.ones((40, 20))
+    alpha[:20] = 0
+    red = photo_stamps.Stamp("r", "", np.full((40, 20, 3), (255, 0, 0), np.uint8), alpha, (5,))
+    for swapped in (False, True):
+        picture, (first, second) = photo_stamps.side_by_side(white, red, np.random.default_rng(1), swapped)
+        stones = photo_stamps.gravel(np.random.default_rng(1))
+        left, right = (second, first) if swapped else (first, second)
+        assert picture.shape == (224, 224, 3)
+        assert not left[:, 112:].any()
+        assert not right[:, :112].any()
+        assert first.sum() == 112 * 112
+        assert second.sum() == 56 * 56  # half of 112 x 56
+        assert (picture[first] == 255).all()
+        assert (np.abs(picture[second].astype(int) - (255, 0, 0)) < 140).all()  # its upper rim is mixed
+        near = np.zeros_like(first)
+        near[:, 112 * (not swapped) : 112 * (not swapped) + 112] = True  # the half of the red thing
+        assert (picture[~near & ~first] == stones[~near & ~first]).all()
+    assert photo_stamps.likeliest(np.array([9.0, 0, 0, 1, 2, 7]), white) == 4
+
+
+def test_the_cat_and_the_stamp_of_a_dog(tmp_path: Path) -> None:
+    labels = ["tench", "dingo, warrigal", "tabby, tabby cat", "Egyptian cat"]
+    cat = photo_stamps.cat(labels)
+    assert cat.classes == (2, 3)
+    assert cat.colours.shape[:2] == cat.alpha.shape
+    whole = np.zeros((60, 80, 4), np.uint8)
+    whole[10:30, 20:60] = (200, 100, 50, 255)
+    path = tmp_path / photo_stamps.DINGO
+    path.parent.mkdir(parents=True)
+    Image.fromarray(whole).save(path)
+    dog = photo_stamps.dog(tmp_path, labels)
+    assert dog.classes == (1,)
+    assert dog.colours.shape == (20, 40, 3)
+    assert (dog.alpha == 1).all()
+    Image.fromarray(whole[..., :3]).save(path)
+    assert photo_stamps.read_stamp(path, "", "", ()) is None  # no mask
+
+
+def test_without_the_model_or_the_dog_one_sentence_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for pictures, weights in ((False, True), (True, False), (False, False)):
+        monkeypatch.setattr(gradcam_contrast, "stamp_folder", lambda here=pictures: Path() if here else None)
+        monkeypatch.setattr(gradcam_contrast, "pulled", lambda name, here=weights: here)
+        run = LabRun()
+        gradcam_contrast.photographs(run, 2)
+        (said,) = run.parts
+        assert isinstance(said, Paragraph)
+        assert ("heedful zoo pull mobilenet" in said.text) == (not weights)
+        assert ("tuxpaint-stamps-default" in said.text) == (not pictures)
+
+
+def test_a_map_that_ignores_the_animal_holds_no_claim() -> None:
+    """It has more on the large cat whichever is asked for; one that follows the question holds all."""
+    rng = np.random.default_rng(0)
+    blind = np.broadcast_to(rng.uniform(0.1, 0.3, (8, 1, 2)) + np.array([0.0, 0.3]), (8, 2, 2))
+    assert gradcam_contrast.gain(blind) == pytest.approx(0)
+    follows = blind + 0.2 * np.eye(2)
+    assert gradcam_contrast.gain(follows) == pytest.approx(0.2)
+    for shares, wanted in ((blind, False), (follows, True), (-follows, False)):
+        run = LabRun()
+        gradcam_contrast.photo_claims(run, {"gradcam": shares, "edges": blind})
+        assert held(run) == [wanted] * 3
 
 
 def test_similarities_of_equal_and_of_other_maps() -> None:
