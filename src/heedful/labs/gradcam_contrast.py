@@ -12,6 +12,10 @@ and the photographs are on the machine, a dog and a cat on gravel follow: one do
 
 Edges and random scores are the controls: they know no class.
 
+A claim that failed on one seed of three: the highest score of Grad-CAM lies on the digit that is asked for. It
+does so for about two questions of three, and the 24 pictures of a fast run did not always show that. Now 160
+pictures do.
+
 Selvaraju et al., Grad-CAM, ICCV 2017 (dog and cat); Zhang et al. 2018 (pointing game).
 """
 
@@ -40,6 +44,7 @@ from heedful.stats.intervals import mean_of
 
 METHODS = ("gradcam", "grad-x-input", "guided-backprop", "grad-l1", "occlusion", "edges", "random")
 LONG = ("integrated-gradients", "smoothgrad")
+COSTLY = ("occlusion", *LONG)  # of these, fewer pictures
 ANIMAL_METHODS = ("gradcam", "edges")
 PHOTO_MODEL = "zoo:mobilenet"
 UNIT = {"occlusion": {"unit": "grid:14"}, "random": {"unit": "grid:14"}}
@@ -52,23 +57,29 @@ UNIT = {"occlusion": {"unit": "grid:14"}, "random": {"unit": "grid:14"}}
     cite="Selvaraju et al. 2017; Zhang et al. 2018",
 )
 def gradcam_contrast(run: LabRun) -> None:
-    count, steps = (24, 200) if run.fast else (120, 800)
+    count, steps, costly = (160, 200, 24) if run.fast else (160, 800, 120)
     methods = METHODS if run.fast else (*LONG, *METHODS)
     rng = np.random.default_rng(run.seed)
     cnn = trained(digit_cnn(run.seed), single("train", 4000, rng), steps, run.seed, 1e-2)
-    scenes = pairs("test", 20 * count, rng)
+    scenes = pairs("test", 8 * count, rng)
     known = np.flatnonzero(recognised(cnn, scenes))[:count]
+    slow = (
+        f"{', '.join(name for name in methods if name in COSTLY)} only in {min(costly, len(known))} of them"
+    )
     run.say(
         "A CNN is trained on single digits. It reads pictures with two digits beside each other. Only "
         f"pictures are used in which it gives the highest scores to the two digits that are there: "
-        f"{len(known)} pictures. "
+        f"{len(known)} pictures ({slow}). "
         "Both digits are asked for, one after the other. A map should lie on the digit that is asked for."
     )
-    model, found = wrapped(cnn, 2 * SIDE), {name: np.empty((len(known), 3)) for name in methods}
+    model = wrapped(cnn, 2 * SIDE)
+    rows: dict[str, list[tuple[float, float, float]]] = {name: [] for name in methods}
     for row, at in enumerate(known):
         run.progress(row, len(known), "explaining")
-        for name, numbers in measured(model, scenes.pictures[at], scenes.labels[at], methods).items():
-            found[name][row] = numbers
+        some = [name for name in methods if row < costly or name not in COSTLY]
+        for name, numbers in measured(model, scenes.pictures[at], scenes.labels[at], some).items():
+            rows[name].append(numbers)
+    found = {name: np.array(numbers) for name, numbers in rows.items()}
     shown(run, found)
     claims(run, found)
     photographs(run, 6 if run.fast else 24)
