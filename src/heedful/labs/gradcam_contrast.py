@@ -12,9 +12,9 @@ and the photographs are on the machine, a dog and a cat on gravel follow: one do
 
 Edges and random scores are the controls: they know no class.
 
-A claim that failed on one seed of three: the highest score of Grad-CAM lies on the digit that is asked for. It
-does so for about two questions of three, and the 24 pictures of a fast run did not always show that. Now 160
-pictures do.
+A claim that failed on one seed of three: the highest score of Grad-CAM lies on the digit that is asked for.
+It does so for about two questions of three, and the 24 pictures of a fast run did not always show that. Now
+160 pictures do.
 
 Selvaraju et al., Grad-CAM, ICCV 2017 (dog and cat); Zhang et al. 2018 (pointing game).
 """
@@ -69,7 +69,7 @@ def gradcam_contrast(run: LabRun) -> None:
     run.say(
         "A CNN is trained on single digits. It reads pictures with two digits beside each other. Only "
         f"pictures are used in which it gives the highest scores to the two digits that are there: "
-        f"{len(known)} pictures ({slow}). "
+        f"{len(known)} pictures ({slow} only in {min(costly, len(known))} of them). "
         "Both digits are asked for, one after the other. A map should lie on the digit that is asked for."
     )
     model = wrapped(cnn, 2 * SIDE)
