@@ -17,40 +17,30 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
-from bench.stamps import Stamp, fetch, paste, usable
+from bench.stamps import fetch, usable
 from heedful.core.arrays import Floats
 from heedful.engine.question import run_explainer
 from heedful.engine.session import Session
+from heedful.labs.data.photo_stamps import SIDE, Stamp, cat, gravel, likeliest, paste, side_by_side
 from heedful.metrics.pointing import hit, mass, overlap, painted, spread
 from heedful.models.load import load
 from heedful.models.zoo.cache import cache_dir
 from heedful.stats.intervals import mean_of, share_of_count
 
 METHODS = ("gradcam", "occlusion", "centre", "edges")
-SIDE, SMALL = 112, 100  # of a single thing, and of one of two, in a picture of 224
+SMALL = 100  # of one of two things in a picture of 224; a single one has SIDE
 SEED = 29
-CATS = ("tabby", "tiger cat", "Persian cat", "Siamese cat", "Egyptian cat")
-
-
-def gravel(rng: np.random.Generator, size: int = 224) -> Any:
-    """A square of the photograph."""
-    whole = np.asarray(Image.open(str(files("heedful.labs.data") / "gravel.jpg")).convert("RGB"))
-    side = min(whole.shape[:2])
-    top, left = (int(rng.integers(0, length - side + 1)) for length in whole.shape[:2])
-    return np.asarray(Image.fromarray(whole[top : top + side, left : left + side]).resize((size, size)))
 
 
 def asked(model: Any, x: Any, stamp: Stamp) -> tuple[int, bool]:
     """The likeliest class of those that the caption may mean, and whether it is among the first five."""
     scores = model.scores_of(x)
-    best = max(stamp.classes, key=lambda index: scores[index])
+    best = likeliest(scores, stamp)
     return best, best in np.argsort(-scores)[:5]
 
 
@@ -99,30 +89,18 @@ def dog_and_cat(
     """method -> (2 * pictures, 2): hits of the one asked for and of the other, first all dogs, then all cats.
     One dog and one cat: this shows what a map does with them, and no more."""
     rng = np.random.default_rng(SEED + 2)
-    cat, dog = photographed_cat(model), next(stamp for stamp in stamps if stamp.caption == "A dingo")
+    feline, canine = cat(model.labels), next(stamp for stamp in stamps if stamp.caption == "A dingo")
     found: dict[str, list[list[list[float]]]] = {name: [] for name in methods}
     for number in range(pictures):
-        sides = (range(112), range(112, 224))
-        picture, first = paste(gravel(rng), dog, SIDE, rng, sides[number % 2])
-        picture, second = paste(picture, cat, SIDE, rng, sides[1 - number % 2])
+        picture, (first, second) = side_by_side(canine, feline, rng, swapped=number % 2 == 1)
         x, session = model.encode(picture), Session(model)
         for name in methods:
             both = []
-            for stamp, own, other in ((dog, first, second), (cat, second, first)):
+            for stamp, own, other in ((canine, first, second), (feline, second, first)):
                 item = run_explainer(name, session, x, model.target(x, asked(model, x, stamp)[0]))
                 both.append([hit(painted(item), own.ravel()), hit(painted(item), other.ravel())])
             found[name].append(both)
     return {name: np.concatenate(np.array(rows).transpose(1, 0, 2)) for name, rows in found.items()}
-
-
-def photographed_cat(model: Any) -> Stamp:
-    """The face of the cat Chelsea (scikit-image, CC0), all of it opaque."""
-    whole = np.asarray(Image.open(str(files("heedful.labs.data") / "chelsea.jpg")).convert("RGB"))
-    side = min(whole.shape[:2])
-    left = (whole.shape[1] - side) // 2
-    square = whole[:side, left : left + side]
-    classes = tuple(index for index, label in enumerate(model.labels) if label.split(",")[0] in CATS)
-    return Stamp("chelsea", "A cat", square, np.ones((side, side)), classes)
 
 
 def couples(stamps: list[Stamp], rng: np.random.Generator) -> list[tuple[Stamp, Stamp]]:

@@ -13,29 +13,14 @@ import hashlib
 import re
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from PIL import Image
 
-PACKAGE = "tuxpaint-stamps-default"
+from heedful.labs.data.photo_stamps import FOLDER, OPAQUE, PACKAGE, Stamp, read_stamp
+
 SHA256 = "6db6c1bfc870a47f1499d6203b083522eacb57c5f9c87d468f2e92eb6d9d5f34"
-FOLDER = "usr/share/tuxpaint/stamps"
 COLOURS = 2000  # least distinct colours of a photograph
-OPAQUE = 0.9  # alpha from which a place belongs to the thing
-
-
-@dataclass(frozen=True)
-class Stamp:
-    """A thing on nothing."""
-
-    name: str
-    caption: str
-    colours: Any  # (h, w, 3) uint8
-    alpha: Any  # (h, w) from 0 to 1
-    classes: tuple[int, ...]  # of ImageNet, that its caption may mean
 
 
 def fetch(cache: Path) -> Path:
@@ -69,19 +54,11 @@ def usable(folder: Path, labels: Sequence[str]) -> list[Stamp]:
 
 
 def _read(path: Path, name: str, caption: str, classes: tuple[int, ...]) -> Stamp | None:
-    picture = Image.open(path)
-    if "A" not in picture.getbands() and "transparency" not in picture.info:
+    """A photograph with a mask; None of other stamps."""
+    stamp = read_stamp(path, name, caption, classes)
+    if stamp is None or len(np.unique(stamp.colours[stamp.alpha > OPAQUE], axis=0)) < COLOURS:
         return None
-    whole = np.asarray(picture.convert("RGBA"))
-    alpha = whole[..., 3] / 255
-    rows, columns = np.flatnonzero((alpha > OPAQUE).any(1)), np.flatnonzero((alpha > OPAQUE).any(0))
-    if not 0.01 < (alpha > OPAQUE).mean() < 0.95:
-        return None
-    box = np.s_[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
-    colours, alpha = whole[box][..., :3], alpha[box]
-    if len(np.unique(colours[alpha > OPAQUE], axis=0)) < COLOURS:
-        return None
-    return Stamp(name, caption, colours, alpha, classes)
+    return stamp
 
 
 def last_word(name: str) -> str:
@@ -100,19 +77,3 @@ def by_last_word(labels: Sequence[str]) -> dict[str, tuple[int, ...]]:
             if index not in numbers:
                 numbers.append(index)
     return {word: tuple(numbers) for word, numbers in found.items()}
-
-
-def paste(background: Any, stamp: Stamp, side: int, rng: np.random.Generator, columns: range) -> Any:
-    """(picture, mask): the stamp with its longer side scaled to `side`, at a random place within columns."""
-    height, width = stamp.alpha.shape
-    scale = side / max(height, width)
-    size = max(1, round(width * scale)), max(1, round(height * scale))
-    colours = np.asarray(Image.fromarray(stamp.colours).resize(size, Image.Resampling.LANCZOS))
-    cover = np.asarray(Image.fromarray((255 * stamp.alpha).astype(np.uint8)).resize(size)) / 255
-    top = int(rng.integers(0, background.shape[0] - size[1] + 1))
-    left = int(rng.integers(columns.start, columns.stop - size[0] + 1))
-    picture, mask = background.copy(), np.zeros(background.shape[:2], dtype=bool)
-    place = np.s_[top : top + size[1], left : left + size[0]]
-    mixed = cover[..., None] * colours + (1 - cover[..., None]) * picture[place]
-    picture[place], mask[place] = np.round(mixed).astype(np.uint8), cover > 0.5
-    return picture, mask

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
-from heedful.core.lab_report import Claim
+from heedful.core.lab_report import Claim, Paragraph
 from heedful.labs import clip_saliency, gradcam_contrast, image_roar, saliency_sanity
 from heedful.labs.base.registry import LabRun
-from heedful.labs.data import planted_cells
+from heedful.labs.data import photo_stamps, planted_cells
 from heedful.labs.data.shape_scenes import shape_scenes
+from heedful.labs.models import quick_mlp
 from heedful.labs.models.picture_nets import SIDE, digit_cnn, pairs, recognised, single, wrapped
 from heedful.metrics.pointing import mass
-from heedful.retraining.roar_stats import RetrainingCurve, Roar
+from heedful.retraining.roar_stats import RetrainingCurve, RightAnswers, Roar
 
 
 def held(run: LabRun) -> list[bool]:
@@ -72,6 +75,74 @@ def test_maps_at_chance_hold_no_claim() -> None:
     run = LabRun()
     gradcam_contrast.claims(run, found)
     assert held(run) == [False] * 5
+
+
+def test_two_things_lie_in_their_halves_and_masks_say_where() -> None:
+    """A white square and a red one with a transparent half, on gravel, which stays as it is elsewhere."""
+    white = photo_stamps.Stamp("w", "", np.full((30, 30, 3), 255, np.uint8), np.ones((30, 30)), (3, 4))
+    alpha = np.ones((40, 20))
+    alpha[:20] = 0
+    red = photo_stamps.Stamp("r", "", np.full((40, 20, 3), (255, 0, 0), np.uint8), alpha, (5,))
+    for swapped in (False, True):
+        picture, (first, second) = photo_stamps.side_by_side(white, red, np.random.default_rng(1), swapped)
+        stones = photo_stamps.gravel(np.random.default_rng(1))
+        left, right = (second, first) if swapped else (first, second)
+        assert picture.shape == (224, 224, 3)
+        assert not left[:, 112:].any()
+        assert not right[:, :112].any()
+        assert first.sum() == 112 * 112
+        assert second.sum() == 56 * 56  # half of 112 x 56
+        assert (picture[first] == 255).all()
+        assert (np.abs(picture[second].astype(int) - (255, 0, 0)) < 140).all()  # its upper rim is mixed
+        near = np.zeros_like(first)
+        near[:, 112 * (not swapped) : 112 * (not swapped) + 112] = True  # the half of the red thing
+        assert (picture[~near & ~first] == stones[~near & ~first]).all()
+    assert photo_stamps.likeliest(np.array([9.0, 0, 0, 1, 2, 7]), white) == 4
+
+
+def test_the_cat_and_the_stamp_of_a_dog(tmp_path: Path) -> None:
+    labels = ["tench", "dingo, warrigal", "tabby, tabby cat", "Egyptian cat"]
+    cat = photo_stamps.cat(labels)
+    assert cat.classes == (2, 3)
+    assert cat.colours.shape[:2] == cat.alpha.shape
+    whole = np.zeros((60, 80, 4), np.uint8)
+    whole[10:30, 20:60] = (200, 100, 50, 255)
+    path = tmp_path / photo_stamps.DINGO
+    path.parent.mkdir(parents=True)
+    Image.fromarray(whole).save(path)
+    dog = photo_stamps.dog(tmp_path, labels)
+    assert dog.classes == (1,)
+    assert dog.colours.shape == (20, 40, 3)
+    assert (dog.alpha == 1).all()
+    Image.fromarray(whole[..., :3]).save(path)
+    assert photo_stamps.read_stamp(path, "", "", ()) is None  # no mask
+
+
+def test_without_the_model_or_the_dog_one_sentence_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for pictures, weights in ((False, True), (True, False), (False, False)):
+        monkeypatch.setattr(gradcam_contrast, "stamp_folder", lambda here=pictures: Path() if here else None)
+        monkeypatch.setattr(gradcam_contrast, "pulled", lambda name, here=weights: here)
+        run = LabRun()
+        gradcam_contrast.photographs(run, 2)
+        (said,) = run.parts
+        assert isinstance(said, Paragraph)
+        assert ("heedful zoo pull mobilenet" in said.text) == (not weights)
+        assert ("tuxpaint-stamps-default" in said.text) == (not pictures)
+
+
+def test_a_map_that_ignores_the_animal_holds_no_claim() -> None:
+    """It has more on the large cat whichever is asked for; one that follows the question holds all."""
+    rng = np.random.default_rng(0)
+    blind = np.broadcast_to(rng.uniform(0.1, 0.3, (8, 1, 2)) + np.array([0.0, 0.3]), (8, 2, 2))
+    assert gradcam_contrast.gain(blind) == pytest.approx(0)
+    follows = blind + 0.2 * np.eye(2)
+    assert gradcam_contrast.gain(follows) == pytest.approx(0.2)
+    for shares, wanted in ((blind, False), (follows, True), (-follows, False)):
+        run = LabRun()
+        gradcam_contrast.photo_claims(run, {"gradcam": shares, "edges": blind})
+        assert held(run) == [wanted] * 3
 
 
 def test_similarities_of_equal_and_of_other_maps() -> None:
@@ -152,7 +223,7 @@ def test_the_planted_cell_has_the_stripes_and_the_chessboard_follows_the_class()
 
 def test_a_planted_cell_falls_and_a_leak_is_flagged() -> None:
     run = LabRun(fast=True)
-    image_roar.planted(run, (100, 100), 2)
+    image_roar.planted(run, (100, 120), 4)
     assert held(run) == [True] * 6
 
 
@@ -172,13 +243,14 @@ def test_scores_that_do_not_know_the_planted_cell_fail(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(image_roar, "planted_pictures", wrong)
     run = LabRun(fast=True)
-    image_roar.planted(run, (100, 100), 2)
+    image_roar.planted(run, (100, 120), 4)
     assert [held(run)[k] for k in (0, 1, 2, 3, 5)] == [False] * 5
 
 
 def flat(leaks: bool, accuracy: float) -> Roar:
     """Every method as random: the same accuracy, no fall."""
     names = (*image_roar.METHODS, image_roar.EDGES, "random, smoothed", "random")
+    right = np.random.default_rng(0).random((len(names), 1, 3, 100)) < accuracy
     span = accuracy - 0.05, accuracy + 0.05
     curves = tuple(
         RetrainingCurve(name, (accuracy,), (span,), (0.1,), ((0.05, 0.15),), leaks, 0.0, (-0.1, 0.1))
@@ -199,6 +271,7 @@ def flat(leaks: bool, accuracy: float) -> Roar:
         slower=(),
         what="picture",
         part="cell",
+        answers=RightAnswers(names, (image_roar.HALF,), right, None, right[0, 0], right[0, 0, 0]),
     )
 
 
@@ -209,8 +282,41 @@ def test_digits_on_which_all_is_random_hold_no_claim() -> None:
         assert held(run) == [False] * 5
 
 
+def test_as_many_of_each_digit() -> None:
+    even = single("test", 57, np.random.default_rng(1), even=True)
+    assert sorted(np.bincount(even.labels[:, 0])) == [5] * 3 + [6] * 7
+    uneven = single("test", 57, np.random.default_rng(1))
+    assert np.bincount(uneven.labels[:, 0], minlength=10).max() > 6
+    masks = even.pictures[..., 0] > 127
+    np.testing.assert_array_equal(masks, even.masks[:, 0])
+
+
+def test_the_gradients_of_the_quick_network_are_those_of_torch() -> None:
+    rng = np.random.default_rng(0)
+    weights = quick_mlp.untrained(12, 5, 3, rng)
+    x, truth = rng.normal(size=(7, 12)).astype(np.float32), rng.integers(3, size=7)
+    leaves = [torch.tensor(each, requires_grad=True) for each in weights]
+    z = torch.relu(torch.tensor(x) @ leaves[0] + leaves[1]) @ leaves[2] + leaves[3]
+    torch.nn.functional.cross_entropy(z, torch.tensor(truth)).backward()  # type: ignore[no-untyped-call]
+    for own, leaf in zip(quick_mlp.gradients(weights, x, truth), leaves, strict=True):
+        assert leaf.grad is not None
+        np.testing.assert_allclose(own, leaf.grad.numpy(), atol=1e-6)
+
+
+def test_the_quick_network_learns_and_its_seed_says_all() -> None:
+    """Digits: above 0.6 after 80 steps; without labels that fit, at chance."""
+    train, test = (single(split, 200, np.random.default_rng(0)) for split in ("train", "test"))
+    seen, asked, labels = list(train.tensors().numpy()), list(test.tensors().numpy()), train.labels[:, 0]
+    fit = quick_mlp.quick_mlp()
+    scores = fit(seen, labels.tolist(), 3)(asked)
+    assert np.mean(scores.argmax(1) == test.labels[:, 0]) > 0.6
+    np.testing.assert_array_equal(scores, fit(seen, labels.tolist(), 3)(asked))
+    assert np.abs(scores - fit(seen, labels.tolist(), 4)(asked)).max() > 0.1
+    shuffled = np.random.default_rng(1).permutation(labels)
+    assert np.mean(fit(seen, shuffled.tolist(), 3)(asked).argmax(1) == test.labels[:, 0]) < 0.25
+
+
 def test_rankings_by_chance_by_hand() -> None:
     """Three in all orders: tau is 1, 1/3, 1/3, -1/3, -1/3, -1."""
     assert image_roar.random_reach(3) == 1.0
     assert image_roar.random_reach(6) == pytest.approx(11 / 15)  # 5.6 % are beyond 0.6, 1.7 % beyond 0.733
-    assert image_roar.difference((0.5, 0.7), (0.1, 0.2)) == pytest.approx((0.3, 0.6))

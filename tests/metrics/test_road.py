@@ -186,3 +186,25 @@ def test_the_words_claim_only_what_was_tested() -> None:
     assert "at least 20 inputs are needed" in few_told
     assert "etter than random" not in few_told
     assert "best" not in told
+
+
+def test_right_answers_are_counted_with_many_classes() -> None:
+    """Thirty classes; class 7 leads as long as the bright cell is there, else class 9 does."""
+
+    class Many(nn.Module):
+        def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+            bright = pixels[:, :, 2:4, 0:2].mean((1, 2, 3))
+            others = torch.zeros(len(pixels), 30)
+            others[:, 7], others[:, 9] = bright, 0.5
+            return others
+
+    model = ImageModel(Many(), ImageReader((8, 8)))
+    pixels = np.full((8, 8, 3), 20, dtype=np.uint8)
+    pixels[2:4, 0:2] = 240
+    truth = np.zeros(16)
+    truth[4] = 1.0
+    found = r.road(
+        Session(model), [model.encode(pixels)], {"truth": [truth]}, unit="grid:4", labels=[7], shares=(0.25,)
+    )
+    assert found["truth"].accuracy == {"morf": (0.0,), "lerf": (1.0,)}
+    assert found["truth"].value["lerf"][0] == pytest.approx(240 / 255, rel=1e-6)

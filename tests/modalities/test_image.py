@@ -10,6 +10,7 @@ import pytest
 from scipy import ndimage
 
 from heedful.core.errors import HeedfulError
+from heedful.modalities import image_operators
 from heedful.modalities.image import ImageInput, picture_unit, pieces, read_regions
 from heedful.modalities.image_files import Picture, read_picture
 from heedful.modalities.image_operators import COLOURING, IMPUTED_NOISE, OPERATORS, imputed
@@ -170,7 +171,10 @@ def test_all_removed_but_one_pixel_is_a_constant_picture() -> None:
     np.testing.assert_allclose(imputed(colours, gone), np.broadcast_to(colours[4, 2], (6, 7, 3)), atol=1e-9)
 
 
-def test_imputed_pixels_solve_the_equations() -> None:
+@pytest.mark.parametrize("most", [image_operators.MAX_BAND, 0])
+def test_imputed_pixels_solve_the_equations(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a band, and as a sparse system."""
+    monkeypatch.setattr(image_operators, "MAX_BAND", most)
     colours, gone = RNG.random((12, 13, 3)), RNG.random((12, 13)) < 0.6
     made = imputed(colours, gone)
     kernel = np.array([[1, 2, 1], [2, 0, 2], [1, 2, 1]]) / 12
@@ -178,6 +182,7 @@ def test_imputed_pixels_solve_the_equations() -> None:
         sums = ndimage.convolve(made[..., channel], kernel, mode="constant")
         share = ndimage.convolve(np.ones((12, 13)), kernel, mode="constant")
         np.testing.assert_allclose(made[..., channel][gone], (sums / share)[gone], atol=1e-9)
+    np.testing.assert_array_equal(made[~gone], colours[~gone])
 
 
 def test_the_noise_of_inpainting_is_small_and_only_where_something_is_gone() -> None:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from bench import stamps
 from safetensors.torch import load_file
 
 import heedful
+from heedful.core.lab_report import Claim
+from heedful.labs import gradcam_contrast
+from heedful.labs.base.registry import LabRun
 from heedful.models.zoo import download, resolve
+from heedful.models.zoo.cache import cache_dir
 from heedful.models.zoo.convert import mobilenet
 
 pytestmark = pytest.mark.real
@@ -94,3 +100,16 @@ def test_conse_chooses_between_captions(conse: Any) -> None:
     model = heedful.load("zoo:conse", labels=list(CAPTIONS))
     for name, caption in (("coffee", 0), ("chelsea", 1)):
         assert model.predict(model.encode(np.asarray(getattr(data, name)())))[0][0] == CAPTIONS[caption]
+
+
+def test_grad_cam_of_a_dog_and_a_cat_follows_the_question() -> None:
+    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+        pytest.skip("the photograph of the dog comes in a package of Debian")
+    stamps.fetch(cache_dir() / "carriers")
+    resolve.pull("mobilenet")
+    run = LabRun(fast=True, seed=5)
+    gradcam_contrast.photographs(run, 3)
+    found = [part for part in run.parts if isinstance(part, Claim)]
+    assert [claim.holds for claim in found] == [True] * 3
+    assert found[0].value > 0.2
+    assert all(abs(float(claim.against or 0)) < 1e-9 for claim in found)  # edges know no class

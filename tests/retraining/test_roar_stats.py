@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
 
-from heedful.retraining.roar_stats import RightAnswers, conclude, leaking, mean_of
+import heedful
+from heedful.retraining.roar_stats import RightAnswers, conclude, gap_between, leaking, mean_of
 
 
 def crossed(rng: np.random.Generator, seeds: int, texts: int, sd: tuple[float, float, float]) -> np.ndarray:
@@ -130,3 +133,20 @@ def test_a_task_that_is_not_learnt_is_told() -> None:
     answers = drawn({"a": 0.5, "random": 0.5})
     answers.whole[:] = answers.usual
     assert "not above chance" in str(conclude(answers, "mask"))
+
+
+def test_a_gap_between_two_imputers_is_paired() -> None:
+    """The same texts: what both get right or wrong has no part in the interval."""
+    one = drawn({"a": 0.5, "random": 0.5})
+    lower = one.right.copy()
+    lower[0, 0, :, :30] = False
+    lost = (one.right & ~lower)[0, 0].astype(float)
+    first, second = conclude(one, "mean"), conclude(replace(one, right=lower), "linear")
+    share = one.shares[0]
+    gap = gap_between(first, second, "a", share)
+    assert gap == mean_of(lost)
+    assert 0 < gap.interval()[0] < gap.value < 0.1
+    assert gap_between(second, first, "a", share).value == -gap.value
+    assert gap_between(first, second, "random", share).interval() == (0, 0)
+    with pytest.raises(heedful.HeedfulError, match="does not know which answers"):
+        gap_between(replace(first, answers=None), second, "a", share)

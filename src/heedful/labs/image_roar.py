@@ -9,7 +9,8 @@ Planted   one cell of a smooth picture has stripes, and their direction is the c
           third kind of scores removes it, too, and then, by the class, the white or the black fields of a
           chessboard.
 Digits    a CNN is explained. What is trained again is a network with one hidden layer: it is quick, and it
-          reads places, so it can read the pattern of removal.
+          reads places, so it can read the pattern of removal. It is trained for 80 steps; with 150 steps it
+          also reads part of the pattern from what linear imputation fills in, and the last claim gets weaker.
 
 Controls: random scores, edges, random scores smoothed, each method's own scores smoothed, and the bare
 pattern of removal. On the same pictures ROAD removes the highest and the lowest scores without retraining.
@@ -18,7 +19,10 @@ Claims that failed. Before the first run it was expected that Grad-CAM and occlu
 than random removal, and that smoothed random scores do so with the mean colour, too. Grad-CAM did not, and
 the others not on every seed: the tables show them. The first planted pictures had slopes to all sides, in
 which the mean colour did not stand out, then steep slopes, which linear imputation changed; the bounds of two
-claims about them are 0.75 instead of 0.65 and 0.7, since a fast run has few pictures.
+claims about them are 0.75 instead of 0.65 and 0.7, since a fast run has few pictures. With three trainings,
+the claim about reversed scores failed on seed 0 (-0.20, interval -0.44 to 0.04): two degrees of freedom were
+too few. With classes drawn by chance, random scores were flagged on one seed, since the class that was more
+frequent in training was the rarer one in the test: now all classes have the same number of pictures.
 
 Hooker et al. 2019; Rong et al. 2022 (leakage, imputation, ROAD); Song et al. 2023 (smoothing).
 """
@@ -47,18 +51,16 @@ from heedful.labs.models.picture_nets import (
     SIDE,
     DigitPictures,
     digit_cnn,
-    digit_mlp,
     single,
     trained,
     wrapped,
 )
+from heedful.labs.models.quick_mlp import quick_mlp
 from heedful.metrics.rankings import ranking_tau
 from heedful.metrics.road import ORDERS, Road, road
 from heedful.modalities.neighbours import SMOOTHED
 from heedful.models.image_model import ImageModel
 from heedful.models.image_reader import ImageReader
-from heedful.nn.train import TrainConfig
-from heedful.retraining.retrain import Fit, trainer
 from heedful.retraining.roar import RoarSettings
 from heedful.retraining.roar_pictures import (
     EDGES,
@@ -68,8 +70,7 @@ from heedful.retraining.roar_pictures import (
     picture_imputer,
     roar_explained,
 )
-from heedful.retraining.roar_stats import Roar
-from heedful.stats.intervals import Interval
+from heedful.retraining.roar_stats import Roar, gap_between
 
 PRODUCT = "grad-x-input"
 METHODS = ("gradcam", PRODUCT, "occlusion")
@@ -94,14 +95,8 @@ def image_roar(run: LabRun) -> None:
         "picture, or they are filled in from the places around them. Scores are flagged if the positions of "
         "the removed cells alone predict the class."
     )
-    planted(run, (120, 150) if run.fast else (200, 200), 3 if run.fast else 5)
-    on_digits(run, (180, 150) if run.fast else (300, 240), 4)
-
-
-def retrained() -> Fit:
-    """One hidden layer, trained in a tenth of a second."""
-    config = TrainConfig(steps=80, batch=32, lr=1e-2, warmup=10, weight_decay=0.01, progress=False)
-    return trainer(digit_mlp, config)
+    planted(run, (120, 160) if run.fast else (200, 200), 6)
+    on_digits(run, (200, 150) if run.fast else (300, 240), 4)
 
 
 # --- a planted place ---------------------------------------------------------------------------------------
@@ -170,7 +165,7 @@ def by_imputer(
         run.progress(number, len(IMPUTERS), f"retraining, {name}")
         own = RoarSettings(settings.shares, settings.seeds, settings.seed, leakage=number == 0)
         imputer = picture_imputer(name, ImageReader((SIDE, SIDE)))
-        found.append(roar_explained(*both, labels, retrained(), imputer, own, smooth[number]))
+        found.append(roar_explained(*both, labels, quick_mlp(), imputer, own, smooth[number]))
     return found[0], found[1]
 
 
@@ -180,7 +175,7 @@ def by_imputer(
 def on_digits(run: LabRun, sizes: tuple[int, int], seeds: int) -> None:
     rng = np.random.default_rng([run.seed, 1])
     known = single("train", 2000, rng)
-    train, test = single("train", sizes[0], rng), single("test", sizes[1], rng)
+    train, test = single("train", sizes[0], rng, even=True), single("test", sizes[1], rng, even=True)
     model = wrapped(trained(digit_cnn(run.seed), known, 150 if run.fast else 400, run.seed, 1e-2))
     methods = METHODS if run.fast else (*METHODS, *LONG)
     both = explained(run, model, train, methods), explained(run, model, test, methods)
@@ -240,21 +235,16 @@ def digit_claims(run: LabRun, mean: Roar, linear: Roar, methods: Sequence[str]) 
         against=pattern_at(mean, mean[CONTROL], HALF)[0],
         control="accuracy from the positions of random removal",
     )
-    first, second = accuracy_at(mean, mean[EDGES], HALF), accuracy_at(linear, linear[EDGES], HALF)
+    gap = gap_between(mean, linear, EDGES, HALF)
     run.claim(
         "The mean colour shows these positions, and linear imputation hides them: with half of the cells "
         "removed by edges, the accuracy is higher with the mean colour (value: difference).",
-        value=first[0] - second[0],
-        interval=difference(first[1], second[1]),
-        holds=first[1][0] > second[1][1],
-        against=accuracy_at(mean, mean[CONTROL], HALF)[0] - accuracy_at(linear, linear[CONTROL], HALF)[0],
+        value=gap.value,
+        interval=gap.interval(),
+        holds=gap.interval()[0] > 0,
+        against=gap_between(mean, linear, CONTROL, HALF).value,
         control="difference for random removal",
     )
-
-
-def difference(first: Interval, second: Interval) -> Interval:
-    """Of two numbers with these intervals; wider than need be, whatever they have in common."""
-    return first[0] - second[1], first[1] - second[0]
 
 
 # --- beside it, without retraining -------------------------------------------------------------------------

@@ -29,7 +29,7 @@ gradients. Rong et al. 2022.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -55,7 +55,6 @@ from heedful.stats.paired_test import paired_p
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 ORDERS = ("morf", "lerf")
 INPAINT = "inpaint"
-MAX_CLASSES = 20  # up to which right answers are counted: every class is a pass of its own
 
 
 def _rows(model: Model, x: Input, target: Target, unit: str) -> MetricRows:
@@ -247,10 +246,14 @@ def road(
     for place, x in enumerate(inputs):
         predicted = session.model.target(x)
         truth = predicted.index if labels is None else int(labels[place])
-        for name, each in every.items():
-            for o, order in enumerate(ORDERS):
-                keep = kept(each[place], order, shares, np.random.default_rng([seed, place]))
-                results[name][o, place] = _answers(session, x, truth, keep, unit)
+        keep = [
+            kept(each[place], order, shares, np.random.default_rng([seed, place]))
+            for each in every.values()
+            for order in ORDERS
+        ]
+        answers = _answers(session, x, truth, keep, unit).reshape(len(every), len(ORDERS), len(shares), 2)
+        for name, own in zip(every, answers, strict=True):
+            results[name][:, place] = own
     curves = [_curve(name, result, seed) for name, result in results.items()]
     named = [curve for curve in curves if not curve.method.endswith(SMOOTHED)]
     means = [[float(np.mean(curve.value[order])) for curve in named] for order in ORDERS]
@@ -283,20 +286,18 @@ def _significant(gaps: Sequence[tuple[str, Floats]], seed: int) -> tuple[str, ..
     return tuple(name for name in dict.fromkeys(name for name, _ in gaps) if name not in failed)
 
 
-def _answers(session: Session, x: Input, truth: int | None, keep: Masks, unit: str) -> Floats:
-    """(shares, 2): the value of the class, and whether no other class has more (nan: too many classes to
-    ask for each)."""
-    labels = range(len(session.model.labels))
-    own = filled_values(session, x, session.model.target(x, truth), keep, unit)
-    if len(labels) > MAX_CLASSES:
-        return np.stack([own, np.full(len(keep), np.nan)], 1)
-    others = [
-        filled_values(session, x, session.model.target(x, label), keep, unit)
-        for label in labels
-        if label != truth
-    ]
-    right = np.all([own >= other for other in others], axis=0) if others else np.ones(len(keep))
-    return np.stack([own, right], 1)
+def _answers(session: Session, x: Input, truth: int | None, keep: Sequence[Masks], unit: str) -> Floats:
+    """(all masks, 2): the value of the class, and whether no other class has more."""
+    target = session.model.target(x, truth)
+    lead = replace(target, kind="margin") if len(session.model.labels) > 1 else None
+    # rows of pictures are small and run in batches; embeddings of all masks at once would take much memory
+    groups = [np.concatenate(keep)] if INPAINT in session.model.operators else keep
+    parts = []
+    for masks in groups:
+        own = filled_values(session, x, target, masks, unit)
+        ahead = filled_values(session, x, lead, masks, unit) if lead else np.zeros(len(masks))
+        parts.append(np.stack([own, ahead >= 0], 1))
+    return np.concatenate(parts)
 
 
 def _combined(result: Floats) -> Floats:

@@ -16,10 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 from scipy import ndimage, sparse
+from scipy.linalg import solveh_banded
 from scipy.sparse.linalg import splu
 
 from heedful.core.errors import HeedfulError
@@ -32,6 +34,8 @@ BLUR_SHARE = 0.1  # of the smaller side
 NOISE_DRAWS = 4
 IMPUTED_NOISE = 0.01  # as in the paper, of the range of colours
 EDGE, CORNER = 1 / 6, 1 / 12  # weights of the neighbours, as in the paper
+WEIGHTS = np.array([CORNER, EDGE, CORNER, EDGE, 0.0, EDGE, CORNER, EDGE, CORNER])
+MAX_BAND = 1 << 20  # numbers; systems with more are solved as sparse ones, which take less memory
 
 
 @dataclass(frozen=True)
@@ -99,41 +103,50 @@ HIDING = tuple(name for name, operator in OPERATORS.items() if operator.hides)
 
 
 def imputed(picture: Colours, gone: Gone) -> Colours:
-    """x_p = sum_q w_pq x_q over the eight neighbours of each removed pixel; one sparse system for all three
+    """x_p = sum_q w_pq x_q over the eight neighbours of each removed pixel; one linear system for all three
     channels. With nothing left there is nothing to fill from: the mean colour then."""
     if gone.all():
         return np.broadcast_to(picture.mean((0, 1)), picture.shape).copy()
     if not gone.any():
         return picture.copy()
-    height, width = gone.shape
-    number = np.full(gone.shape, -1)
-    places = np.argwhere(gone)  # (m, 2)
-    number[gone] = np.arange(len(places))
-    rows, columns, weights = [], [], []
-    known = np.zeros((len(places), picture.shape[2]))
-    total = np.zeros(len(places))
-    for down in (-1, 0, 1):
-        for along in (-1, 0, 1):
-            if not down and not along:
-                continue
-            weight = CORNER if down and along else EDGE
-            r, c = places[:, 0] + down, places[:, 1] + along
-            inside = (r >= 0) & (r < height) & (c >= 0) & (c < width)
-            at = np.flatnonzero(inside)
-            total[at] += weight
-            other = number[r[at], c[at]]
-            there = other < 0
-            known[at[there]] += weight * picture[r[at[there]], c[at[there]]]
-            rows.append(at[~there])
-            columns.append(other[~there])
-            weights.append(np.full(int((~there).sum()), -weight))
-    diagonal = np.arange(len(places))  # weights are renormalised at the border: the sum of those inside
-    data = np.concatenate([total, *weights])
-    places_of = (np.concatenate([diagonal, *rows]), np.concatenate([diagonal, *columns]))
-    system = sparse.csc_matrix((data, places_of), shape=(len(places), len(places)))
+    places, outside = np.flatnonzero(gone), gone.size
+    near = _neighbours(*gone.shape)[places]  # (m, 9)
+    number = np.full(outside + 1, -1)
+    number[places] = np.arange(len(places))
+    column = number[near]  # (m, 9): which of the removed pixels, -1 where it is none
+    weights = np.where(near < outside, WEIGHTS, 0.0)  # at the border: the sum of those inside is divided by
+    colours_of = np.concatenate([picture.reshape(outside, -1), np.zeros((1, picture.shape[2]))])
+    known = np.einsum("pk,pkc->pc", np.where(column < 0, weights, 0.0), colours_of[near])
     result = picture.copy()
-    result[gone] = splu(system).solve(known)
+    result[gone] = _solved(column, weights, known)
     return result
+
+
+@lru_cache(maxsize=8)
+def _neighbours(height: int, width: int) -> npt.NDArray[np.intp]:
+    """(H W, 9): the pixels around each pixel and itself, row by row; H W where the picture ends."""
+    number = np.full((height + 2, width + 2), height * width)
+    number[1:-1, 1:-1] = np.arange(height * width).reshape(height, width)
+    shifts = [(down, along) for down in range(3) for along in range(3)]
+    return np.stack([number[d : d + height, a : a + width].ravel() for d, a in shifts], axis=1)
+
+
+def _solved(column: npt.NDArray[np.intp], weights: Colours, known: Colours) -> Colours:
+    """(m, 3): total_p x_p - sum of w_pq x_q over removed neighbours = known_p. The matrix is symmetric and
+    positive definite; in a small picture few places lie between neighbours, so a band holds it."""
+    m, total = len(column), weights.sum(1)
+    row, k = np.nonzero(column[:, 5:] >= 0)  # the lower triangle: neighbours that come later
+    away = column[row, k + 5] - row
+    wide = int(away.max(initial=0)) + 1
+    if wide * m <= MAX_BAND:
+        band = np.zeros((wide, m))
+        band[0] = total
+        band[away, row] = -WEIGHTS[k + 5]
+        return np.asarray(solveh_banded(band, known, lower=True, check_finite=False))
+    there, data = column >= 0, -weights
+    data[:, 4] = total
+    ends = np.concatenate([[0], there.sum(1).cumsum()])
+    return np.asarray(splu(sparse.csc_matrix((data[there], column[there], ends), shape=(m, m))).solve(known))
 
 
 def checked_image_operator(name: str | None, offered: tuple[str, ...]) -> ImageOperator:

@@ -16,13 +16,14 @@ Satterthwaite 1946, "An approximate distribution of estimates of variance compon
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from heedful.core.defaults import CONTROL
+from heedful.core.errors import HeedfulError
 from heedful.core.phrases import listed
 from heedful.core.result import NotebookRepr
 from heedful.stats.intervals import UNKNOWN, Interval, student_quantile, summed_error, variance
@@ -73,6 +74,18 @@ class RetrainingCurve:
     fall_interval: Interval = (0.0, 0.0)  # 95 %, all pairs of methods together
 
 
+@dataclass(frozen=True, eq=False)
+class RightAnswers:
+    """Which answers were right, method by method, the control last."""
+
+    names: tuple[str, ...]
+    shares: tuple[float, ...]
+    right: Right  # (methods, shares, seeds, texts)
+    told: Right | None  # the same, from the bare pattern
+    whole: Right  # (seeds, texts) with nothing removed
+    usual: Right  # (texts,) the label most frequent in train
+
+
 @dataclass(frozen=True)
 class Roar(NotebookRepr):
     """The result of retraining. `str()` describes it in words, and claims only what the intervals support."""
@@ -91,6 +104,7 @@ class Roar(NotebookRepr):
     slower: tuple[str, ...]  # falls more slowly than random; of flagged methods, `str()` claims no slowness
     what: str = "text"  # what was classified, and
     part: str = "word"  # what was removed from it
+    answers: RightAnswers | None = field(default=None, repr=False, compare=False)
 
     def __getitem__(self, method: str) -> RetrainingCurve:
         return next(curve for curve in self.curves if curve.method == method)
@@ -138,18 +152,6 @@ def _tied(names: Sequence[str]) -> str:
     return "; these methods do not differ significantly" if len(names) > 1 else ""
 
 
-@dataclass(frozen=True)
-class RightAnswers:
-    """Which answers were right, method by method, the control last."""
-
-    names: tuple[str, ...]
-    shares: tuple[float, ...]
-    right: Right  # (methods, shares, seeds, texts)
-    told: Right | None  # the same, from the bare pattern
-    whole: Right  # (seeds, texts) with nothing removed
-    usual: Right  # (texts,) the label most frequent in train
-
-
 def leaking(told: Right, usual: Right) -> Right:
     """(methods,) the pattern tells more than chance, and more than that of random scores, at some share."""
     methods, shares = told.shape[:2]
@@ -194,7 +196,20 @@ def conclude(a: RightAnswers, imputer: str) -> Roar:
         behind=names([m for m in faster if m not in lead]),
         not_faster=names([m for m in order if m not in faster and m not in slower]),
         slower=names(slower),
+        answers=a,
     )
+
+
+def gap_between(first: Roar, second: Roar, method: str, share: float) -> SeedMean:
+    """Accuracy of `first` minus that of `second` after removal by one method: two imputers that were tried on
+    the same texts with the same seeds, so that right answers are paired."""
+    found = []
+    for each in (first, second):
+        if each.answers is None:
+            raise HeedfulError("this result does not know which answers were right", fix="Run `roar` again")
+        at = each.answers.names.index(method), each.answers.shares.index(share)
+        found.append(each.answers.right[at].astype(np.float64))
+    return mean_of(found[0] - found[1])
 
 
 def _curve(a: RightAnswers, m: int, leaks: bool, fall: SeedMean, pairs: int) -> RetrainingCurve:

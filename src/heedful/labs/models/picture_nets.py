@@ -1,7 +1,6 @@
 """Small networks for handwritten digits, trained in seconds, for labs on maps of pictures.
 
     DigitCnn   four convolutions with ReLUs, mean over places, one linear layer: (B, 3, H, W) -> (B, 10)
-    digit_mlp  one hidden layer on the grey values: quick enough to be trained hundreds of times
     digit_vit  a vision transformer of the transformers library: three layers, patches of 7 x 7 pixels
 
 Pictures are colours from 0 to 1. `single` makes one digit per picture, `pairs` two beside each other.
@@ -41,10 +40,14 @@ class DigitPictures:
         return torch.from_numpy(self.pictures.transpose(0, 3, 1, 2) / np.float32(255))
 
 
-def single(split: str, count: int, rng: np.random.Generator) -> DigitPictures:
-    """White digits on black, one per picture."""
+def single(split: str, count: int, rng: np.random.Generator, even: bool = False) -> DigitPictures:
+    """White digits on black, one per picture; even: as many of each digit, up to one."""
     images, labels = digits(split)
-    some = rng.permutation(len(labels))[:count]
+    order = rng.permutation(len(labels))
+    if even:
+        turn = np.eye(len(NAMES))[labels[order]].cumsum(0)[np.arange(len(order)), labels[order]]
+        order = order[np.argsort(turn, kind="stable")]  # the first of each digit, then the second of each
+    some = order[:count]
     return DigitPictures(_coloured(images[some]), labels[some, None], images[some, None] > 127)
 
 
@@ -93,27 +96,6 @@ def digit_cnn(seed: int) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return DigitCnn()
-
-
-class DigitMlp(nn.Module):
-    """(B, 3, 28, 28) -> (B, 10): grey values less their mean, one hidden layer of ReLUs."""
-
-    def __init__(self, width: int = 64) -> None:
-        super().__init__()
-        self.hidden = nn.Linear(SIDE * SIDE, width)
-        self.top = nn.Linear(width, len(NAMES))
-
-    def forward(self, pixels: Tensor) -> Tensor:
-        grey = pixels.mean(1).flatten(1)
-        out: Tensor = self.top(self.hidden(grey - grey.mean(1, keepdim=True)).relu())
-        return out
-
-
-def digit_mlp(seed: int) -> nn.Module:
-    """Untrained."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return DigitMlp()
 
 
 def digit_vit(seed: int) -> nn.Module:
