@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import re
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -240,3 +242,26 @@ def test_units_of_pairs(name: str) -> None:
 def test_units_that_no_pair_has(name: str) -> None:
     with pytest.raises(HeedfulError, match=f"unit cannot be '{re.escape(name)}'. Use one of each"):
         checked_unit("image+text", name)
+
+
+def test_the_units_of_pixels_are_computed_when_they_are_asked_for() -> None:
+    """A large picture has hundreds of thousands: made one by one they take seconds and 100 MB."""
+    tracemalloc.start()
+    units = ImageInput(np.zeros((701, 900, 3), np.uint8)).units("pixel")
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 4 * units.owner.nbytes
+    assert len(units) == 701 * 900
+    assert units.labels[-1] == "899, 700"
+    assert units.regions[900] == (0, 1, 1, 2)
+    with pytest.raises(IndexError):
+        units.labels[701 * 900]
+
+
+def test_the_units_of_pixels_are_those_that_are_written_out() -> None:
+    units = ImageInput(np.zeros((2, 3, 3), np.uint8)).units("pixel")
+    assert units.labels == ("0, 0", "1, 0", "2, 0", "0, 1", "1, 1", "2, 1")
+    assert list(units.regions)[1:5:3] == [(1, 0, 2, 1), (1, 1, 2, 2)]
+    assert units.labels[1:3] == ("1, 0", "2, 0")
+    again = pickle.loads(pickle.dumps(units))
+    assert (again.labels, again.regions) == (units.labels, units.regions)

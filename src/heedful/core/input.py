@@ -65,8 +65,8 @@ class Units(NotebookRepr, Sequence[Atoms]):
     """
 
     name: str  # "token", "word", "sentence"
-    labels: tuple[str, ...]
-    regions: tuple[Region, ...]
+    labels: Sequence[str]
+    regions: Sequence[Region]
     owner: npt.NDArray[np.intp]  # (atoms,): the unit of each atom, or NEVER
 
     def __len__(self) -> int:
@@ -123,7 +123,8 @@ class Units(NotebookRepr, Sequence[Atoms]):
             return self
         later = np.where(other.owner == NEVER, NEVER, other.owner + len(self))
         owner = np.concatenate([self.owner, later])
-        return Units(self.name, self.labels + other.labels, self.regions + other.regions, owner)
+        labels, regions = (*self.labels, *other.labels), (*self.regions, *other.regions)
+        return Units(self.name, labels, regions, owner)
 
 
 def place_columns(regions: Sequence[Region]) -> tuple[str, ...]:

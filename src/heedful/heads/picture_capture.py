@@ -41,7 +41,7 @@ def picture_maps(
 
 def patch_side(x: ImageInput) -> MapAxis:
     """Special positions, then patches."""
-    patches = x.units("patch").labels
+    patches = tuple(x.units("patch").labels)
     front = (CLASS_TOKEN, *(f"register {n}" for n in range(1, x.special)))[: x.special]
     special = (True,) * x.special + (False,) * len(patches)
     numbers = (-1,) * x.special + tuple(range(len(patches)))

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations, islice
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from heedful.core.computed import Computed
 from heedful.core.errors import HeedfulError
 from heedful.core.input import NEVER, Input, Rectangle, Units
 from heedful.core.whole_numbers import whole_number
@@ -165,9 +166,8 @@ def picture_unit_noun(name: str) -> str:
 def _partition(x: ImageInput, name: str) -> Units:
     if name == "pixel":
         count = len(x)
-        places = [divmod(atom, x.width) for atom in range(count)]
-        boxes = tuple(Rectangle(c, r, c + 1, r + 1) for r, c in places)
-        return Units(name, tuple(f"{c}, {r}" for r, c in places), boxes, np.arange(count))
+        labels = Computed(count, partial(_pixel_label, x.width))
+        return Units(name, labels, Computed(count, partial(_pixel_box, x.width)), np.arange(count))
     if name == "patch":
         if not all(x.grid):
             raise HeedfulError("this model has no patches", fix="Use the unit grid:8 instead")
@@ -179,6 +179,16 @@ def _partition(x: ImageInput, name: str) -> Units:
     if name == "region":
         return _given(x)
     raise HeedfulError(f"unknown unit {name!r}", fix=f"Use one of: {', '.join(UNITS)}")
+
+
+def _pixel_label(width: int, atom: int) -> str:
+    row, column = divmod(atom, width)
+    return f"{column}, {row}"
+
+
+def _pixel_box(width: int, atom: int) -> Rectangle:
+    row, column = divmod(atom, width)
+    return Rectangle(column, row, column + 1, row + 1)
 
 
 def _cells_named(name: str) -> int | None:

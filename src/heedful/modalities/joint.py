@@ -139,7 +139,8 @@ class JointInput(Input):
 def _behind(name: str, first: Units, second: Units) -> Units:
     later = np.where(second.owner == NEVER, NEVER, second.owner + len(first))
     owner = np.concatenate([first.owner, later])
-    return Units(name, first.labels + second.labels, first.regions + second.regions, owner)
+    labels, regions = (*first.labels, *second.labels), (*first.regions, *second.regions)
+    return Units(name, labels, regions, owner)
 
 
 def joint_of(x: Input) -> JointInput:
