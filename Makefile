@@ -6,8 +6,8 @@ OUT ?= out
 METHODS := grad-l2,grad-x-input,integrated-gradients,attention-avg,occlusion,lime
 DEMO := the selection on the menu is great and so is the food the service is not bad prices are fine
 
-# One test process a core; torch keeps to one thread in each, so they do not fight.
-WORKERS ?= auto
+# One test process more than cores: some tests wait for a browser or a socket. torch keeps to one thread in each.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
