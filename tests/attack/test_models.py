@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 import random
 import shutil
 import signal
@@ -192,6 +194,23 @@ def test_the_models_that_come_with_heedful_are_about_as_large_as_their_weights(
     monkeypatch.setattr(hf_load, "SIZE_FACTOR", 0.5)
     with pytest.raises(HeedfulError, match="cannot be right"):
         heedful.load(f"zoo:{name}")
+
+
+def test_transformers_logs_nothing_beside_our_line(bert: Path, tmp_path: Path) -> None:
+    """It logs the whole config before it raises. Its handler writes where stderr was when it was made."""
+    folder = Path(shutil.copytree(bert, tmp_path / "model"))
+    hostile.edit("config.json", use_return_dict=False)(folder)
+    logger, heard = logging.getLogger("transformers"), io.StringIO()
+    handler = logging.StreamHandler(heard)
+    level = logger.level
+    logger.addHandler(handler)
+    try:
+        with pytest.raises(HeedfulError, match="use_return_dict"):
+            heedful.load(str(folder))
+    finally:
+        logger.removeHandler(handler)
+    assert heard.getvalue() == ""
+    assert logger.level == level
 
 
 # --- chat templates ------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,6 +15,7 @@ from heedful.models.head_outputs import head_kind
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+MAX_LABEL = 200  # characters of a label's name
 UNLIMITED = 8192  # tokens read at most by models that declare no window: attention is quadratic
 
 
@@ -34,7 +36,24 @@ def kind_of(model: PreTrainedModel) -> str:
 
 
 def labels_of(config: Any) -> tuple[str, ...]:
-    return tuple(str(config.id2label.get(i, f"label {i}")) for i in range(config.num_labels))
+    """The names of the labels, short enough to be shown, and no two the same: a repeated one has a number."""
+    return different(str(config.id2label.get(i, f"label {i}")) for i in range(config.num_labels))
+
+
+def different(names: Iterable[str]) -> tuple[str, ...]:
+    """("same", "same") as ("same", "same (2)"), each cut to MAX_LABEL characters."""
+    cut = [name if len(name) <= MAX_LABEL else f"{name[: MAX_LABEL - 1]}…" for name in names]
+    taken, last = set(cut), dict[str, int]()  # how far a repeated name is counted
+    for i, name in enumerate(cut):
+        if name not in last:
+            last[name] = 1
+            continue
+        while (new := f"{name} ({last[name] + 1})") in taken:
+            last[name] += 1
+        last[name] += 1
+        taken.add(new)
+        cut[i] = new
+    return tuple(cut)
 
 
 def window_of(model: PreTrainedModel, tokenizer: Any) -> int | None:

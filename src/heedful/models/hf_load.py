@@ -354,7 +354,7 @@ def quiet() -> Iterator[None]:
     level, bars = hf_logging.get_verbosity(), hf_logging.is_progress_bar_enabled()
     hub = logging.getLogger("huggingface_hub")
     hub_level = hub.level
-    hf_logging.set_verbosity_error()
+    hf_logging.set_verbosity(logging.CRITICAL)  # errors are raised, too: to log them says them twice
     hf_logging.disable_progress_bar()
     hub.setLevel(logging.ERROR)
     parallel = os.environ.get("TOKENIZERS_PARALLELISM")

@@ -25,6 +25,7 @@ from heedful.modalities.image_masks import Mask
 KEYS = {"picture", "regions"}
 MAX_SIDE = 1024  # of a picture for a function: every removal makes a copy of it
 WHOLE = (0.0, 0.0, 1.0, 1.0)  # all of a picture
+MAX_SIZE = 4096  # pixels per side that a processor may resize, crop or pad to
 FEW_PIXELS = 16  # per side: fewer are enlarged by most networks
 FLAT = 1.5 / 255  # colours that differ by rounding alone
 TRIED_SIZE = (61, 83)  # of the picture that a processor is tried on: odd, and neither square
@@ -175,8 +176,32 @@ def _refuse_strip(processor: Any, height: int, width: int) -> None:
         )
 
 
+def _refuse_sizes(processor: Any) -> None:
+    """Before anything is processed: a config decides how large every picture becomes."""
+    share = getattr(processor, "crop_pct", None)  # ConvNeXt enlarges by 1 / share before it crops
+    share = min(share, 1.0) if isinstance(share, int | float) else 1.0
+    for name, value in vars(processor).items():
+        if not name.endswith(("size", "divisor")):
+            continue
+        # sizes of transformers are no mappings, but give pairs of names and numbers
+        numbers = value is None or isinstance(value, int | float | str | list | tuple)
+        parts = {"": value} if numbers else dict(value)
+        for part, given in parts.items():
+            for side in given if isinstance(given, list | tuple) else [given]:
+                limit = MAX_SIZE**2 if str(part).endswith("pixels") else MAX_SIZE
+                if isinstance(side, int | float) and not side <= limit * share:
+                    raise HeedfulError(
+                        f"{type(processor).__name__} makes pictures too large",
+                        f"{name} is {side:,}"
+                        + (f", enlarged by 1 / {share:g}" if share < 1 else "")
+                        + f", and the limit is {limit:,}",
+                        "Check preprocessor_config.json",
+                    )
+
+
 def reader_of(processor: Any) -> ImageReader:
     """The two halves of a processor of transformers, tried together."""
+    _refuse_sizes(processor)
     mean, std = _three(processor, "image_mean", 0.0), _three(processor, "image_std", 1.0)
     if not getattr(processor, "do_normalize", False):
         mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
