@@ -26,7 +26,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "guidance": {"guidance_scale": 3.0},
     "a watermark": {"watermarking_config": {"bias": 50.0, "greenlist_ratio": 0.25}},
     "no time": {"max_time": 0.0},
-    "forced tokens": {"forced_eos_token_id": 3, "forced_bos_token_id": 4},
+    "a forced end": {"forced_eos_token_id": 3},
+    "a forced start that is no id": {"forced_bos_token_id": "a"},
+    "a forced start beyond the table": {"forced_bos_token_id": 10**9},
     "samples": {"do_sample": True, "temperature": 9.0, "repetition_penalty": 5.0, "num_beams": 3},
     "more than tokens": {"return_dict_in_generate": True, "output_scores": True},
     "of its own": {"custom_generate": "someone/else", "max_length": "a"},
@@ -67,6 +69,21 @@ def test_ends_that_a_folder_names_are_kept(sound: Any, tmp_path: Path) -> None:
     ends = {"eos_token_id": [end, "a", 10**9]}
     (folder / "generation_config.json").write_text(json.dumps(ends))
     assert heedful.load(str(folder)).answer(x, 6) == written[: written.index(end) + 1]
+
+
+def test_the_language_of_a_translator_is_kept(sound: Any, tmp_path: Path) -> None:
+    """A forced first token names it; a model that goes on from a text has no such token."""
+    folder, family = sound
+    folder = Path(shutil.copytree(folder, tmp_path / "model"))
+    x = family.x("the cat sat")
+    by_hand = greedy_by_hand(family.hf, list(x.ids), 6)
+    forced = next(i for i in range(4, 20) if i != by_hand[0])
+    (folder / "generation_config.json").write_text(json.dumps({"forced_bos_token_id": forced}))
+    written = heedful.load(str(folder)).answer(x, 6)
+    if family.hf.config.is_encoder_decoder:
+        assert written[0] == forced
+    else:
+        assert written == by_hand
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import torch
 from tests.attack import hostile_models as hostile
 
 import heedful
@@ -41,3 +42,10 @@ def test_a_folder_with_such_labels_is_explained(tmp_path: Path, shared: Callable
     assert max(map(len, model.labels)) < MAX_LABEL + 10
     result = heedful.explain(model, "the cat sat", ["grad-l2"], evidence=False)
     assert len(str(result)) < 10_000
+
+
+def test_labels_of_pictures_too() -> None:
+    module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 3))
+    module.config = SimpleNamespace(id2label={0: "x" * 5000, 1: "same", 2: "same"})
+    model = heedful.load(module, processor=heedful.ImageReader((2, 2)))
+    assert model.labels == ("x" * (MAX_LABEL - 1) + "…", "same", "same (2)")

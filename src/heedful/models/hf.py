@@ -400,6 +400,14 @@ class HFBackend(Backend):
         given = stated if isinstance(stated, list) else [stated]
         return [one for one in given if is_id(one) and one < size]
 
+    def _decoder_starts(self) -> dict[str, int | None]:
+        """How the answer of an encoder-decoder begins. Translators name the language by a forced token."""
+        forced = self._known_ids(getattr(self.model.generation_config, "forced_bos_token_id", None))
+        return {
+            "decoder_start_token_id": self.special_id("decoder_start"),
+            "forced_bos_token_id": forced[0] if forced else None,
+        }
+
     def generate(self, inputs: Inputs, strategy: str = "greedy", seed: int = 0, **options: Any) -> list[int]:
         """New token ids. Options: max_new_tokens, temperature, top_k, top_p, beams."""
         from transformers import GenerationConfig
@@ -411,9 +419,7 @@ class HFBackend(Backend):
             eos_token_id=ends or eos,
             pad_token_id=eos if pad is None else pad,
             bos_token_id=self.special_id("bos"),
-            decoder_start_token_id=self.special_id("decoder_start")
-            if self.config.is_encoder_decoder
-            else None,
+            **(self._decoder_starts() if self.config.is_encoder_decoder else {}),
         )
         with (
             untouched(self.model),

@@ -36,7 +36,7 @@ from heedful.models.feature_map import last_feature_map
 from heedful.models.guided_relu import GuidedRelu
 from heedful.models.head_outputs import are_probabilities, head_kind, ranked, shares_of
 from heedful.models.head_states import attention_calls, states_of
-from heedful.models.hf_config import fingerprint
+from heedful.models.hf_config import different, fingerprint
 from heedful.models.image_attention import close, editable_sites, hiding, positions
 from heedful.models.image_reader import ImageReader
 from heedful.models.image_rows import Composer, ImageRow, image_rows
@@ -465,4 +465,6 @@ def _sides(stated: Any) -> tuple[int, int] | None:
 
 def _config_labels(module: nn.Module, count: int) -> tuple[str, ...] | None:
     names = getattr(getattr(module, "config", None), "id2label", None)
-    return tuple(str(names.get(i, f"class {i}")) for i in range(count)) if isinstance(names, dict) else None
+    if not isinstance(names, dict):
+        return None
+    return different(str(names.get(i, f"class {i}")) for i in range(count))
