@@ -214,3 +214,22 @@ def test_captions_with_a_comma_are_in_quotes(given: str | None, expected: list[s
 def test_captions_whose_quotes_do_not_match_are_refused(given: str) -> None:
     with pytest.raises(HeedfulError, match="the quotes do not match"):
         captions(given)
+
+
+def test_the_words_of_a_pair_are_not_said_to_be_blurred(capsys: Any) -> None:
+    place = str(SCENES / "scenes" / "2.png")
+    code, out, err = run(
+        capsys,
+        "explain",
+        place,
+        "--text",
+        "a purple ring",
+        *CLIP,
+        "--method",
+        "occlusion",
+        "--unit",
+        "grid:2",
+    )
+    assert code == 0, err
+    assert "removing" in out
+    assert "blurring" not in out

@@ -30,7 +30,7 @@ from heedful.reports import comparison_parts as parts
 from heedful.reports import first_screen
 from heedful.reports.columns import columns
 from heedful.reports.comparison_summary import after_written, explained_number, notes
-from heedful.reports.contradictions import REMOVED, first_contradictions
+from heedful.reports.contradictions import first_contradictions, removing
 from heedful.reports.input_map import effects_map, has_picture, shaded_map, unshaded_map
 from heedful.reports.prediction import predictions
 from heedful.reports.tested_methods import none_passed, nothing_changes, ordered, removal
@@ -119,7 +119,7 @@ def _without_method(comparison: Comparison) -> Tab:
         return Tab("nothing", unshaded_map(x), "the output does not change")
     if measured is None:
         return Tab("nothing", unshaded_map(x), "no method passed")
-    how = REMOVED.get(measured.operator, "removing")
+    how = removing(comparison, measured.operator)
     named = first_screen.named_units(comparison) if has_picture(x) else ()
     drawn = effects_map(measured, columns(comparison)[0], ranked_unit(comparison), named)
     note = f"by {how} each {unit_noun(comparison)}"

@@ -99,9 +99,14 @@ def contradictions(comparison: Comparison, methods: Collection[str] | None = Non
         if against:
             claims = tuple((col.method, col.words[i].score) for col in against)
             size = sum(abs(col.share(col.words[i])) for col in against)
-            how = REMOVED.get(measured.operator, "removing")
+            how = removing(comparison, measured.operator)
             found.append(Contradiction(label, claims, effects[i], how, size))
     return sorted(found, key=lambda each: -each.size)
+
+
+def removing(comparison: Comparison, operator: str) -> str:
+    """What an operator does. Parts of a pair go in ways of their own: patches are blurred, words deleted."""
+    return "removing" if "+" in comparison.x.modality else REMOVED.get(operator, "removing")
 
 
 def _strong(col: ScoreColumn, i: int) -> bool:

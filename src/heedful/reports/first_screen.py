@@ -19,7 +19,7 @@ from heedful.core.phrases import listed, plural
 from heedful.metrics import sensitivity_warning
 from heedful.reports.columns import ScoreColumn, columns
 from heedful.reports.comparison_summary import quote
-from heedful.reports.contradictions import REMOVED, STRONG, contradicts, effect_text
+from heedful.reports.contradictions import STRONG, contradicts, effect_text, removing
 from heedful.reports.tested_methods import (
     largest_effect,
     none_passed,
@@ -65,7 +65,7 @@ def why(comparison: Comparison) -> str:
         return (
             f"The methods name {units}, but removing one of them alone does not change the output that way."
         )
-    how = f"{REMOVED.get(measured.operator, 'removing')} {'each' if len(words_agreed) > 1 else 'it'}"
+    how = f"{removing(comparison, measured.operator)} {'each' if len(words_agreed) > 1 else 'it'}"
     better = "better than random" if tested(good) else "that beat all random orders"
     told = for_and_against(comparison, labels, measured, words_agreed)
     return f"{told} Named by methods {better}, measured by {how} ({effect_unit(comparison)})."
@@ -176,7 +176,7 @@ def _effects(comparison: Comparison, measured: Removal | None) -> str:
         return f"Removing one {unit} at a time does not change the output."
     labels = numbered([word.text for word in columns(comparison)[0].words])
     order = _largest(measured)
-    how = f"{REMOVED.get(measured.operator, 'removing')} {f'each {unit}' if len(effects) > 1 else 'it'}"
+    how = f"{removing(comparison, measured.operator)} {f'each {unit}' if len(effects) > 1 else 'it'}"
     some = f" of {len(known)} of {len(effects)} {plural(unit)}" if len(known) < len(effects) else ""
     shaded = (
         f"; the {comparison.x.noun} is shaded by these effects{some}" if none and len(effects) > 1 else ""
