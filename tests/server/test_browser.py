@@ -609,7 +609,7 @@ def test_narrow_and_zoomed(visit: Callable[..., Visit], width: int, scale: int) 
     assert small == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", [pytest.param("light", marks=pytest.mark.slow), "dark"])
 def test_axe_finds_nothing_serious(visit: Callable[..., Visit], scheme: str) -> None:
     page = opened(visit, TEXT, color_scheme=scheme)
     page.see("#verdict .sentences", TESTED)
@@ -633,7 +633,7 @@ def test_axe_finds_nothing_serious(visit: Callable[..., Visit], scheme: str) -> 
     assert page.serious() == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", [pytest.param("light", marks=pytest.mark.slow), "dark"])
 def test_axe_finds_nothing_serious_inside(visit: Callable[..., Visit], tiny: Any, scheme: str) -> None:
     """Attention, what is written, a feature and its steering."""
     page = opened(
