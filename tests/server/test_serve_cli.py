@@ -14,9 +14,9 @@ import httpx
 import pytest
 from tests.server.serving import finished
 
-from heedful.cli.commands.serve import MALLOC_ARENAS
 from heedful.cli.main import main
 from heedful.core.errors import HeedfulError
+from heedful.server.malloc import MALLOC_ARENAS
 from heedful.server.model_pool import paired
 
 
@@ -87,7 +87,6 @@ def test_without_a_folder_runs_go_when_it_stops(tmp_path: Path, end: signal.Sign
 
 HELD = """
 import sys, time, torch
-from heedful.cli.commands.serve import MALLOC_ARENAS
 from heedful.cli.main import main
 from heedful.server import app
 from heedful.server.schemas import requests
@@ -182,7 +181,7 @@ def test_beside_a_notebook(tmp_path: Path) -> None:
 
 ARENAS = """
 import ctypes, sys, threading
-from heedful.cli.commands.serve import limit_malloc_arenas
+from heedful.server.malloc import limit_malloc_arenas
 if sys.argv[1] == "limited":
     limit_malloc_arenas()
 libc, together = ctypes.CDLL(None), threading.Barrier(6)
@@ -210,3 +209,27 @@ def test_threads_share_two_pools_of_memory(tmp_path: Path) -> None:
         counts[limit] = (tmp_path / limit).read_text().count("<heap nr=")
     assert counts["limited"] <= MALLOC_ARENAS
     assert counts["free"] > MALLOC_ARENAS
+
+
+TRIM = """
+import ctypes, sys
+from heedful.server import malloc
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+blocks = [ctypes.c_void_p(libc.malloc(60_000)) for _ in range(2000)]
+for block in blocks:
+    ctypes.memset(block, 1, 60_000)
+for block in blocks[:-1]:  # the last one keeps the top of the heap
+    libc.free(block)
+def resident():
+    return int(next(line for line in open("/proc/self/status") if line.startswith("VmRSS:")).split()[1])
+before = resident()
+malloc.trim_heap()
+print(before - resident())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
+def test_free_pages_go_back_to_the_system() -> None:
+    done = subprocess.run([sys.executable, "-c", TRIM], check=True, capture_output=True, text=True)
+    assert int(done.stdout) > 60_000  # kB of about 117,000

@@ -23,6 +23,7 @@ from typing import Any
 
 from heedful.core.errors import HeedfulError
 from heedful.core.progress import Step
+from heedful.server.malloc import trim_heap
 from heedful.server.model_thread import Busy
 
 WORKERS = 4
@@ -196,6 +197,7 @@ class Jobs:
         with self._turn:
             self._end(job, state)
             self._turn.notify_all()
+        trim_heap()
 
     def _end(self, job: Job, state: str) -> None:
         job.state, job.ended = state, time.time()

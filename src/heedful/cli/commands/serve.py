@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +14,7 @@ from heedful.cli import options as o
 from heedful.cli.console import print_stderr, progress_bar, silence_libraries
 from heedful.core import defaults
 from heedful.core.errors import HeedfulError
+from heedful.server.malloc import limit_malloc_arenas
 
 option, argument = typer.Option, typer.Argument
 MODELS = "Models that the page offers. Default: zoo:sentiment and zoo:lm."
@@ -41,7 +40,6 @@ Names = Annotated[list[str] | None, option("--name", metavar="HOST", help=NAMES)
 TOKEN = "Require a token even on this machine. The token is the value of HEEDFUL_TOKEN, or a new token."
 Token = Annotated[bool, option("--token", help=TOKEN)]
 Browser = Annotated[bool, option("--open", help="Open the web page in a browser.")]
-M_ARENA_MAX, MALLOC_ARENAS = -8, 2  # the first is a constant of malloc.h
 SHORTEST = 16  # characters of a token somebody chose
 
 
@@ -102,13 +100,6 @@ def serve(
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does
     if not app.run(server, browser):
         _exit_at_once()
-
-
-def limit_malloc_arenas() -> None:
-    """Let the threads of this process share MALLOC_ARENAS pools of memory. By default glibc gives each thread
-    its own, and what one thread frees is of no use to the others: the server grew for as long as it ran."""
-    with suppress(AttributeError, OSError, TypeError):  # another C library or system
-        ctypes.CDLL(None).mallopt(M_ARENA_MAX, MALLOC_ARENAS)
 
 
 def _exit_at_once() -> None:
