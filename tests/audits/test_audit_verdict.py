@@ -201,18 +201,19 @@ def test_a_clear_case_stops_early_with_the_verdict_of_all(tmp_path: Path) -> Non
 def test_stopped_and_started_again_it_ends_with_the_same_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from heedful.audits import api
+    from heedful.audits import shard
 
     whole = clear(tmp_path / "whole", until_decided=True)
-    real = api.weigh_shard
+    real, done = shard.weigh_row, []
 
-    def interrupted(model: Any, shard: Any, *more: Any) -> Any:
-        if shard.number == 13:
+    def interrupted(model: Any, row: Any, *more: Any) -> Any:
+        if len(done) == 13:
             raise KeyboardInterrupt
-        return real(model, shard, *more)
+        done.append(row.number)
+        return real(model, row, *more)
 
     with monkeypatch.context() as patched:
-        patched.setattr(api, "weigh_shard", interrupted)
+        patched.setattr(shard, "weigh_row", interrupted)
         with pytest.raises(KeyboardInterrupt):
             clear(tmp_path / "again", until_decided=True)
     again = clear(tmp_path / "again", until_decided=True)

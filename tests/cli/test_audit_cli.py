@@ -210,20 +210,20 @@ def test_ctrl_c_says_how_to_go_on(
     data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second shard is interrupted; the first is kept, and the next run makes only the others."""
-    from heedful.audits import api
+    from heedful.audits import shard
 
     done: list[int] = []
-    real = api.weigh_shard
+    real = shard.weigh_row
 
-    def interrupted(model: Any, shard: Any, *more: Any) -> Any:
-        if len(done) == 1:
+    def interrupted(model: Any, row: Any, *more: Any) -> Any:
+        if len(done) == 4:
             raise KeyboardInterrupt
-        done.append(shard.number)
-        return real(model, shard, *more)
+        done.append(row.number)
+        return real(model, row, *more)
 
     with monkeypatch.context() as patched:
-        patched.setattr(api, "weigh_shard", interrupted)
-        assert audit(data, "--shard", "3") == 130
+        patched.setattr(shard, "weigh_row", interrupted)
+        assert audit(data, "--shard", "3", "--workers", "1") == 130
     said = capsys.readouterr()
     assert said.out == ""
     assert "run the same command again to resume" in said.err

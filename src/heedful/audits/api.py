@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
@@ -14,7 +15,7 @@ from heedful.audits.audit_run import AuditRun
 from heedful.audits.external_scores import ExternalScores, check_usable, from_file
 from heedful.audits.result import Audit, collect
 from heedful.audits.settings import SHARD_TEXTS, SWAP_ROWS, AuditSettings, resolve_settings
-from heedful.audits.shard import Shard, weigh_shard, weigh_shard_remotely
+from heedful.audits.shard import Shard, weigh_shard_remotely, weigh_shards
 from heedful.audits.stopping import EarlyStopping
 from heedful.core import registry
 from heedful.core.defaults import ENGINES
@@ -229,11 +230,12 @@ def _run_in(run: AuditRun, work: AuditWork, execution: Execution, progress: Repo
         whole = chain(first, rows) if work.external is None else map(work.external.attach, chain(first, rows))
         todo = _todo(shards(whole, settings.shard), settings, run, row_counter)
         if execution.engine == "local":
-            for shard in todo:
-                files = weigh_shard(
-                    work.model, shard, settings, row_counter.more, execution.cluster.workers or 1
-                )
-                run.put(shard.number, files)
+            # one that looks after every text draws the next only then
+            workers = 1 if settings.until_decided else execution.cluster.workers or 1
+            results = weigh_shards(work.model, todo, settings, row_counter.more, workers)
+            with closing(results):  # a full disk leaves no process behind
+                for number, files in results:
+                    run.put(number, files)
         else:
             judged = partial(weigh_shard_remotely, settings=settings)
             facts = work.model.facts()

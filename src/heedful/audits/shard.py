@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -73,17 +74,42 @@ class Shard:
         return hashlib.sha256(json.dumps(results, default=repr).encode()).hexdigest()
 
 
-def weigh_shard(
-    model: Model, shard: Shard, settings: AuditSettings, tell: Tell | None = None, workers: int = 1
-) -> dict[str, bytes]:
-    """File name -> content. It depends on model, shard and settings alone."""
-    tables: Tables = {name: [] for name in KINDS}
-    with swap_words(settings.swap):
-        for result in spread(lambda row: weigh_row(model, row, settings), shard.rows, workers):
-            for name, lines in result.items():
-                tables[name] += lines
-            if tell is not None:
-                tell(1)
+def weigh_shards(
+    model: Model, shards: Iterable[Shard], settings: AuditSettings, tell: Tell | None = None, workers: int = 1
+) -> Generator[tuple[int, dict[str, bytes]]]:
+    """Number and files of each shard: name -> content. They depend on model, shard and settings alone.
+
+    The processes take rows, not shards: none waits for the others at the end of a shard.
+    """
+    begun: deque[Shard] = deque()
+
+    def rows() -> Iterator[DataRow]:
+        for shard in shards:
+            begun.append(shard)
+            yield from shard.rows
+
+    def work(row: DataRow) -> Tables:
+        with swap_words(settings.swap):
+            return weigh_row(model, row, settings)
+
+    results: list[Tables] = []
+    for result in spread(work, rows(), workers):
+        results.append(result)
+        if tell is not None:
+            tell(1)
+        if len(results) == len(begun[0].rows):
+            shard = begun.popleft()
+            yield shard.number, _files(shard, results)
+            results = []
+
+
+def weigh_shard(model: Model, shard: Shard, settings: AuditSettings) -> dict[str, bytes]:
+    """File name -> content."""
+    return next(weigh_shards(model, [shard], settings))[1]
+
+
+def _files(shard: Shard, results: Sequence[Tables]) -> dict[str, bytes]:
+    tables: Tables = {name: [line for result in results for line in result.get(name, ())] for name in KINDS}
     tables["texts"] = few_previews(tables["texts"], shard.number == 0)
     files = {f"{name}.parquet": to_parquet(name, rows) for name, rows in tables.items()}
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}

@@ -1,10 +1,11 @@
 """Work on the cores of this machine: a function of one item, for many items, in processes.
 
 Torch's threads gain nothing on a small model: its operations are too short to share. Whole items can be
-shared. Processes are forked, so they have the model without loading it; only results are sent back.
+shared. Processes are forked once, so they have the model without loading it; items are sent to them, and
+results are sent back.
 
-    process k of w    does the items k, k + w, k + 2w, ..., each on one thread
-    this process      takes the results in the order of the items
+    a process        does one item at a time, on one thread, and gets the next one when it is done
+    this process     draws items, at most AHEAD per process before they are due; gives results in their order
 
 A process that cannot start, or dies, loses nothing: this one does what is missing. So what is computed never
 depends on the processes, and an error is raised where it is raised without them.
@@ -16,13 +17,15 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from multiprocessing.connection import Connection
+from itertools import chain, islice
+from multiprocessing.connection import Connection, wait
 from typing import TypeVar
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
+AHEAD = 4  # items per process: while one item takes long, the others go on
 
 
 def core_count() -> int:
@@ -30,55 +33,101 @@ def core_count() -> int:
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
 
 
-def spread(work: Callable[[Item], Outcome], items: Sequence[Item], workers: int) -> Iterator[Outcome]:
-    """The result of `work` for each item, in order."""
-    lanes = min(workers, len(items), core_count())
-    if lanes < 2:
-        yield from map(work, items)
+def spread(work: Callable[[Item], Outcome], items: Iterable[Item], workers: int) -> Iterator[Outcome]:
+    """The result of `work` for each item, in order. One worker draws an item when its result is due."""
+    most, left = min(workers, core_count()), iter(items)
+    first = list(islice(left, most)) if most > 1 else []
+    left = chain(first, left)
+    if len(first) < 2:
+        yield from map(work, left)
         return
     context = multiprocessing.get_context("fork")
-    receivers: list[Connection] = []
+    pipes: list[Connection] = []
     processes = []
     try:
-        for lane in range(lanes):
-            receive, send = context.Pipe(duplex=False)
-            # a child must not keep a reading end: when this process dies, the child's next write then fails
-            receivers.append(receive)
-            arguments = (work, items[lane::lanes], send, tuple(receivers))
-            process = context.Process(target=_work_through, args=arguments, daemon=True)
+        for _ in first:
+            here, there = context.Pipe()
+            # a child must not keep an end of this process: when this process dies, the child's pipe then ends
+            pipes.append(here)
+            process = context.Process(target=_work_through, args=(work, there, tuple(pipes)), daemon=True)
             process.start()
             processes.append(process)
-            send.close()  # the child has the only writing end, so its death is the end of the pipe
-        for place, item in enumerate(items):
-            try:
-                result = receivers[place % lanes].recv()
-            except (EOFError, OSError):
-                result = work(item)
-            yield result
+            there.close()  # the child has the only other end, so its death is the end of the pipe
+        yield from _in_order(work, left, pipes)
     finally:
         for process in processes:
             process.kill()
             process.join()
-        for receive in receivers:
-            receive.close()
+        for here in pipes:
+            here.close()
+
+
+def _in_order(
+    work: Callable[[Item], Outcome], items: Iterator[Item], pipes: list[Connection]
+) -> Iterator[Outcome]:
+    free = list(pipes)  # processes without work
+    busy: dict[Connection, int] = {}  # process -> place of the item it does
+    drawn: dict[int, Item] = {}  # place -> item that has no result yet
+    done: dict[int, Outcome] = {}  # place -> result that is not due yet
+    place = due = 0  # of the next item to draw, of the next result to give
+    failed: Exception | None = None  # drawing an item: raised after the results before it
+    ended = False
+    while True:
+        # with no process left, items are drawn for this one
+        while not ended and place < due + AHEAD * len(pipes) and (free or not busy):
+            try:
+                drawn[place] = next(items)
+            except StopIteration:
+                ended = True
+            except Exception as error:
+                ended, failed = True, error
+            else:
+                if free and (pipe := free.pop()) and _sent(pipe, drawn[place], free):
+                    busy[pipe] = place
+                place += 1
+        if due in done:
+            yield done.pop(due)
+            due += 1
+        elif due in busy.values():
+            ready = wait(list(busy))
+            for pipe in [pipe for pipe in busy if pipe in ready]:
+                number = busy.pop(pipe)
+                with suppress(EOFError, OSError):  # it died: its item stays among those without a result
+                    done[number] = pipe.recv()
+                    del drawn[number]
+                    free.append(pipe)
+        elif due in drawn:
+            done[due] = work(drawn.pop(due))
+        else:
+            break
+    if failed is not None:
+        raise failed
+
+
+def _sent(pipe: Connection, item: object, free: list[Connection]) -> bool:
+    try:
+        pipe.send(item)
+    except OSError:  # the process has died
+        return False
+    except Exception:  # an item that cannot be pickled: nothing was sent
+        free.append(pipe)
+        return False
+    return True
 
 
 def _work_through(
-    work: Callable[[Item], Outcome],
-    items: Sequence[Item],
-    send: Connection,
-    inherited: tuple[Connection, ...],
+    work: Callable[[Item], Outcome], pipe: Connection, inherited: tuple[Connection, ...]
 ) -> None:
     """In a child. Whatever goes wrong ends it silently, and its parent does the rest."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends its children
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # tokenizers warn in a forked process otherwise
-    for receive in inherited:
-        receive.close()
+    for other in inherited:
+        other.close()
     with suppress(BaseException):
         _check_torch()
-        for item in items:
-            send.send(work(item))
-    send.close()
+        while True:
+            pipe.send(work(pipe.recv()))
+    pipe.close()
 
 
 def _check_torch() -> None:
