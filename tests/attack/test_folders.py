@@ -24,8 +24,8 @@ from heedful.audits.result import Audit
 from heedful.cli.main import main
 from heedful.core.command_line import command_line, stored_line
 from heedful.core.errors import HeedfulError
+from heedful.core.result import STATED as STATED_NOTE
 from heedful.io import run_folder
-from heedful.reports.opened_run import STATED as STATED_NOTE
 from heedful.server import run_list
 from heedful.server.run_list import Runs
 from heedful.server.run_list import opened as opened_run

@@ -22,7 +22,7 @@ from tests.server.serving import finished, listening
 import heedful
 from heedful.cli.main import main
 from heedful.core.errors import HeedfulError
-from heedful.modalities import chat_template
+from heedful.modalities import limited_copy
 from heedful.modalities.encode import _turns_of
 from heedful.models import hf_load
 from heedful.server import app
@@ -219,7 +219,7 @@ def test_transformers_logs_nothing_beside_our_line(bert: Path, tmp_path: Path) -
 def test_templates_that_fail_or_never_end_are_told(
     llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chat_template, "MAX_SECONDS", 3)
+    monkeypatch.setattr(limited_copy, "MAX_SECONDS", 3)
     for name, folder in hostile.folders(llama, hostile.CHATS, tmp_path):
         line = outcome(name, folder, CHAT)
         if name not in ("a template that is deep", "a template that grows"):  # some versions of Jinja can
@@ -246,7 +246,7 @@ def talking(
 ) -> Iterator[tuple[httpx.Client, Any]]:
     """(a page, the tokenizer of its one model)"""
     family = shared("llama")
-    monkeypatch.setattr(chat_template, "MAX_SECONDS", 3)
+    monkeypatch.setattr(limited_copy, "MAX_SECONDS", 3)
     monkeypatch.setattr(family.tokenizer, "chat_template", family.tokenizer.chat_template)
     config = app.ServerConfig(runs=tmp_path / "runs")
     state = app.load_state([family.model], config)

@@ -5,6 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +21,7 @@ from tests.server.serving import finished, listening
 import heedful
 from heedful.cli.main import main
 from heedful.core.errors import HeedfulError
+from heedful.modalities import limited_copy, tokenizer_calls
 from heedful.models import hf_load
 from heedful.models.tokenizer_steps import MAX_STEPS, check_steps
 from heedful.server import app
@@ -231,3 +236,59 @@ def test_a_pattern_that_gives_up_is_one_sentence_of_the_page(folder: Path, tmp_p
         assert client.post("/api/look", json=sent | {"text": "the cat"}).status_code == 200
     state.close()
     state.jobs.join()
+
+
+# --- patterns that stay below the limit and take hours in all -------------------------------------------
+
+DRIPS = " ".join(["a" * 19 + "!"] * 400)  # about 15 ms for each word
+
+
+def test_a_pattern_that_takes_too_long_is_one_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hostile.pieces(lambda facts: facts.update(pre_tokenizer=SLOW))(folder)
+    model = heedful.load(str(folder))
+    monkeypatch.setattr(tokenizer_calls, "MAX_SECONDS", 0.2)
+    with pytest.raises(HeedfulError, match=r"the tokenizer took over \d+ s on this text\. Use another text"):
+        model.encode(DRIPS)
+    monkeypatch.undo()
+    assert model.encode("the cat")  # the next text is read
+
+
+def test_a_tokenizer_that_is_not_built_in_time_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Added tokens are normalised while it is built."""
+    change = {"normalizer": replaced("(a+a+)+(a+a+)+b", "x", "Regex")}
+    hostile.pieces(lambda facts: facts.update(change))(folder)
+    added = {"id": 1000, "content": DRIPS, "single_word": False, "lstrip": False, "rstrip": False}
+    added |= {"normalized": True, "special": False}
+    hostile.pieces(lambda facts: facts["added_tokens"].append(added))(folder)
+    monkeypatch.setattr(limited_copy, "MAX_SECONDS", 1)
+    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", lambda *_, **__: pytest.fail("built"))
+    with pytest.raises(HeedfulError, match=r"the tokenizer of .* is not used: building it took over"):
+        heedful.load(str(folder))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads what the process is doing from /proc")
+def test_ctrl_c_does_not_wait_for_a_pattern(folder: Path) -> None:
+    hostile.pieces(lambda facts: facts.update(pre_tokenizer=SLOW))(folder)
+    code = f"""
+import sys
+from heedful.cli.main import main
+from heedful.modalities import limited_copy, tokenizer_calls
+real = tokenizer_calls._in_time
+def begun(call, size, what):
+    if size > 1000:
+        print("begun", flush=True)
+    return real(call, size, what)
+tokenizer_calls._in_time = begun
+sys.exit(main(["explain", {DRIPS!r} * 100, "--model", {str(folder)!r}, "--long", "truncate", "-q"]))
+"""
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=pipe, stderr=pipe, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)  # the pattern would take many minutes
+    assert process.returncode == 130, err
+    assert "Traceback" not in err

@@ -12,8 +12,6 @@ from tests.reports import every
 
 from heedful.cli.console import say_written
 from heedful.cli.main import main
-from heedful.reports.html import page
-from heedful.reports.opened_run import opened_run
 from heedful.reports.terminal import as_text
 
 Cap = pytest.CaptureFixture[str]
@@ -35,7 +33,7 @@ def test_report_shows_the_result_and_then_what_it_wrote(kind: str, tmp_path: Pat
     out, err = capsys.readouterr()
     assert out.startswith(as_text(read(run).document()))
     assert err == f"wrote {run / 'report.html'}\n"
-    assert (run / "report.html").read_text(encoding="utf-8") == page(opened_run(read(run)))
+    assert (run / "report.html").read_text(encoding="utf-8") == read(run).page()
 
 
 def test_quiet_json_and_verbose(tmp_path: Path, capsys: Cap) -> None:

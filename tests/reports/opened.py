@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from heedful.reports.opened_run import STATED
+from heedful.core.result import STATED
 
 NOTE = f'\n<p class="lead">{STATED}</p>'
 

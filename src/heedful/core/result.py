@@ -10,20 +10,19 @@ A result class names its kind and inherits the methods users expect. It imports 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from heedful.core.document import Document, Paragraph
 from heedful.core.errors import HeedfulError
 
-if TYPE_CHECKING:
-    from heedful.core.document import Document
-
-
+STATED = "These numbers are stated by the file. heedful did not compute them again."
 LOADED = "_loaded_from"  # the attribute of a result that has its run folder
 SURFACES = {
     "document",
@@ -84,6 +83,14 @@ def _guarded(draw: Callable[..., Any]) -> Callable[..., Any]:
     return drawn
 
 
+def _with_note(result: Any, document: Document) -> Document:
+    """Whoever changes a number in a run folder can change its checksum, too: what was read from one says so.
+    An audit is computed again from its shards, and says itself whether it was (`verified`)."""
+    if vars(result).get(LOADED) is None or hasattr(result, "verified"):
+        return document
+    return replace(document, nodes=(*document.nodes, Paragraph(STATED, "soft")))
+
+
 class Shown(DrawingGuard):
     """What can be shown on every surface, from one document."""
 
@@ -120,8 +127,7 @@ class Result(Shown):
 
     def document(self) -> Document:
         """What it shows, as data: the answer first."""
-        made: Document = reports(self.kind.replace("-", "_")).document(self)
-        return made
+        return _with_note(self, reports(self.kind.replace("-", "_")).document(self))
 
 
 class Stored(DrawingGuard):
@@ -184,8 +190,7 @@ class Summary(Stored, Shown):
     """A result that is shown by its own fields, as facts and tables."""
 
     def document(self) -> Document:
-        made: Document = reports("notebook_fields").document(self)
-        return made
+        return _with_note(self, reports("notebook_fields").document(self))
 
 
 AnyStored = StoredResult | Summary

@@ -1,31 +1,66 @@
-"""Calls of a tokenizer: what fails inside it on some text is one sentence.
+"""Calls of a tokenizer: what fails inside it on some text, or never ends, is one sentence.
 
 Fast tokenizers are written in Rust. Where a pattern of theirs takes too many steps on a text they panic,
 which Python sees as an exception that no `except Exception` catches. Rust itself prints a line about it to
 stderr, which cannot be held back without taking stderr away from all threads.
+
+A pattern may also stay below that limit at every letter and take hours in all. Nothing can stop such a call,
+and Ctrl-C waits for it. So each call has a thread of its own, which is left behind when its time is over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from threading import Thread
+from typing import Any, TypeVar
 
 from heedful.core.errors import HeedfulError
 
 PANIC = "PanicException"  # of the module pyo3_runtime, which cannot be imported
+MAX_SECONDS = 30  # for a short text; real tokenizers need milliseconds
+LEAST_SPEED = 10_000  # letters per second beyond that; real tokenizers read about a million
+FIX = "Use another text, or the tokenizer that the model was trained with"
+Given = TypeVar("Given")
 
 
 def tokenized(tokenizer: Any, *texts: Any, **options: Any) -> Any:
     """What the tokenizer gives for a text, a pair or a list of texts, without remarks about long ones."""
+    letters = sum(map(_letters, texts))
     with _panics_told("text"):
-        return tokenizer(*texts, verbose=False, **options)
+        return _in_time(lambda: tokenizer(*texts, verbose=False, **options), letters, "text")
 
 
 def decoded(tokenizer: Any, ids: Sequence[int], **options: Any) -> str:
     """The text of these tokens."""
-    with _panics_told("list of tokens"):
-        return str(tokenizer.decode(list(ids), **options))
+    what = "list of tokens"
+    with _panics_told(what):
+        return str(_in_time(lambda: tokenizer.decode(list(ids), **options), len(ids), what))
+
+
+def _letters(texts: Any) -> int:
+    return len(texts) if isinstance(texts, str) else sum(map(_letters, texts or ()))
+
+
+def _in_time(call: Callable[[], Given], size: int, what: str) -> Given:
+    results: list[Given] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(call())
+        except BaseException as error:  # a panic, too: it is raised where the call was made
+            errors.append(error)
+
+    seconds = MAX_SECONDS + size / LEAST_SPEED
+    thread = Thread(target=run, daemon=True)  # a process does not wait for it when it ends
+    thread.start()
+    thread.join(seconds)
+    if errors:
+        raise errors[0]
+    if not results:
+        raise HeedfulError(f"the tokenizer took over {seconds:.0f} s on this {what}", fix=FIX)
+    return results[0]
 
 
 @contextmanager
@@ -39,5 +74,5 @@ def _panics_told(what: str) -> Iterator[None]:
         raise HeedfulError(
             f"the tokenizer failed on this {what}",
             lines[0][:300],
-            "Use another text, or the tokenizer that the model was trained with",
+            FIX,
         ) from None

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from heedful.core.errors import HeedfulError
+from heedful.modalities.limited_copy import LIMITS, limited
 
 MAX_GROWTH = (
     64  # the largest of a real tokenizer is about 40: NFKC by a table (18), and signs before words (2)
@@ -61,6 +62,23 @@ def check_files(source: str | Path, options: Mapping[str, Any]) -> None:
             continue  # it may be of no use; if it is used, it does not load
         if isinstance(facts, dict):
             check_steps(source, facts)
+            _check_building(source, path, facts)
+
+
+def _check_building(source: str | Path, path: Path, facts: Mapping[str, Any]) -> None:
+    """A pattern may need hours for the added tokens, and nothing stops the call that builds a tokenizer."""
+    patterns = [step.get("pattern") for step in _steps(facts.get("normalizer"))]
+    if not any(isinstance(pattern, dict) and "Regex" in pattern for pattern in patterns):
+        return
+    from tokenizers import Tokenizer
+
+    def built() -> bytes:
+        with suppress(Exception):  # what does not load is told when it is loaded
+            Tokenizer.from_file(str(path))
+        return b"ended"
+
+    if not limited(built):
+        raise _refused(source, f"building it took over {LIMITS}")
 
 
 def check_built(source: str | Path, tokenizer: Any) -> None:

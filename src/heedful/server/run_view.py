@@ -16,7 +16,6 @@ from heedful.io.json_codec import json_object
 from heedful.modalities.text import TextInput
 from heedful.reports.html import body
 from heedful.reports.html import page as page_of
-from heedful.reports.opened_run import opened_run
 
 DRAWN = ("atlas", "patches")  # components that the page draws with their scripts
 MAX_LISTED_MANIFEST = 1 << 20  # bytes
@@ -40,7 +39,7 @@ def view_run(folder: Path) -> RunView:
     """Open a run folder of any kind and draw it."""
     result = run_folder.read(folder)
     with run_folder.refusing_damage(folder):
-        document = opened_run(result)
+        document = result.document()
         html = body(document, 2)
         islands = [node for top in document.nodes for node in inside(top) if isinstance(node, Island)]
         drawn = next((each for each in islands if each.component in DRAWN), None)

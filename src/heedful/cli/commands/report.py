@@ -36,11 +36,10 @@ def report(
     from heedful.io.run_folder import read, refusing_damage
     from heedful.reports import terminal
     from heedful.reports.html import page as page_of
-    from heedful.reports.opened_run import opened_run
 
     result = read(run, most=None).checked()
     with refusing_damage(run):  # values that fit their types may still not fit together
-        document = opened_run(result)
+        document = result.document()
         page = page_of(document) if html or not as_json else ""
         data = result.to_dict() if as_json else {}
     place = html or (None if as_json else run / "report.html")
