@@ -22,7 +22,7 @@ from tests.server.serving import finished, listening
 import heedful
 from heedful.cli.main import main
 from heedful.core.errors import HeedfulError
-from heedful.modalities import limited_copy
+from heedful.modalities import chat_template, limited_copy
 from heedful.modalities.encode import _turns_of
 from heedful.models import hf_load
 from heedful.server import app
