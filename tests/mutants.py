@@ -2422,7 +2422,7 @@ MUTANTS = (
     Mutant(
         "attack: a config of another library has any size",
         "io/files.py",
-        "if facts.st_size > most:",
+        "if os.fstat(file.fileno()).st_size > most:",
         "if False:",
         "attack/test_feature_folders.py::test_configs_of_other_libraries_have_a_limit",
     ),

@@ -157,7 +157,7 @@ def test_what_needs_text_refuses_a_model_of_pictures(capsys: Any, model: str, tm
         (("heads", "importance", pictures), f"head ablation {reads}"),
         (("heads", "prune", pictures), f"head ablation {reads}"),
         (("steer", "Once", "--feature", "1=5x"), "heedful: "),
-        (("attention", "Once"), "Once cannot be read"),
+        (("attention", "Once"), "there is no file Once"),
     ):
         code, _, err = run(capsys, *words, "-m", model)
         assert code == 2, words

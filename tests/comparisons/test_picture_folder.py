@@ -83,6 +83,14 @@ def test_a_path_is_read_again_while_the_file_is_the_same(tmp_path: Path) -> None
     assert heedful.Comparison.load(tmp_path / "run").x.notes[-1] == f"{NOT_SHOWN}there is no file {place}"
 
 
+@pytest.mark.parametrize("path", ["a" * 5000, "a\0b", "/dev/zero", "", "http://localhost/a.png"])
+def test_a_forged_path_is_a_picture_that_is_not_shown(path: str) -> None:
+    data = image_codec.to_dict(ImageInput(noise(8, 8)))
+    data.pop("png")
+    x = image_codec.from_dict(data | {"path": path, "sha256": "0", "window": [0, 0, 1, 1]})
+    assert x.notes[-1].startswith(NOT_SHOWN)
+
+
 def read_length(texts: list[str]) -> Any:
     return [[1.0, float(len(text))] for text in texts]
 
@@ -149,7 +157,7 @@ def test_a_hostile_png_is_one_line(tmp_path: Path, name: str) -> None:
     run = explained(noise(32, 32)).save(tmp_path / "run")
     data = json.loads((run / "result.json").read_text())
     data["x"]["png"] = base64.b64encode(hostile()[name]).decode()
-    with pytest.raises(ValueError, match="picture"):
+    with pytest.raises(ValueError, match=r"picture|unpack"):
         image_codec.from_dict(data["x"])
     with pytest.raises(HeedfulError) as caught:
         heedful.comparisons.explanation_codec.comparison_from_dict(data)

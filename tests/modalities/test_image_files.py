@@ -119,7 +119,7 @@ def test_damaged_bytes_never_raise_anything_else() -> None:
         (b"", "cannot be read as a picture"),
         (b"%PDF-1.4 ...", "cannot be read as a picture"),
         (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "cannot be read as a picture"),
-        ("no-such-file.png", "No such file"),
+        ("no-such-file.png", "there is no file"),
         (np.zeros((4, 4, 2)), "is no picture"),
         (np.zeros((0, 4, 3)), "is no picture"),
         (np.full((4, 4, 3), 7.5), "0 to 1"),
@@ -136,7 +136,7 @@ def test_bad_input_says_what_is_wrong(given: object, words: str) -> None:
 def test_only_regular_files_are_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "pipe"):
-        with pytest.raises(HeedfulError, match="is not a file"):
+        with pytest.raises(HeedfulError, match="is not a regular file"):
             read_picture(path)
 
 

@@ -119,7 +119,7 @@ def test_what_does_not_fit_is_refused_in_one_line(tmp_path: Path) -> None:
     Image.new("RGBA", (6, 4), (0, 0, 0, 0)).save(tmp_path / "clear.png")
     with pytest.raises(HeedfulError, match="transparent"):
         mask_of(tmp_path / "clear.png", picture)
-    with pytest.raises(HeedfulError, match="cannot be read"):
+    with pytest.raises(HeedfulError, match="there is no file"):
         mask_of(tmp_path / "none.png", picture)
 
 

@@ -12,6 +12,7 @@ import zlib
 from base64 import b64decode
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import numpy as np
 
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
+from heedful.core.unpack import unpacked
 
 Cut = tuple[int, int]
 
@@ -274,7 +276,7 @@ def _inseq(data: Mapping[str, Any]) -> Given:
         table = table.reshape(*table.shape[:2], -1).sum(-1) if table.ndim > 2 else table
         steps = written[one["attr_pos_start"] : one["attr_pos_end"]]
         width = table.shape[1]
-    except (LookupError, TypeError, ValueError, AttributeError, SafetensorError, zlib.error) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, SafetensorError) as error:
         raise HeedfulError("this is not what inseq saves", f"{type(error).__name__} {error}", TAKEN) from None
     return made_given(table, prompt, outputs=steps if len(steps) == width else ())
 
@@ -303,8 +305,10 @@ def _unpacked(packed: Any) -> Floats:
     if isinstance(content, str):
         head, _, body = content.partition(":")
         content = b64decode(body, validate=True)
-        if head == "b64.gz":  # no more than the shape asks for
-            most = min(MAX_BYTES, int(np.prod(shape)) * dtype.itemsize)
-            content = zlib.decompressobj(wbits=31).decompress(content, most)
+        size = prod(shape) * dtype.itemsize
+        if size > MAX_BYTES:
+            raise ValueError(f"an array of {size:,} bytes")
+        if head == "b64.gz":
+            content = unpacked(content, size, zlib.MAX_WBITS | 16)
         content = np.frombuffer(content, dtype)
     return np.asarray(content, dtype=np.float64).reshape(shape)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from heedful.core.errors import HeedfulError
+from heedful.core.regular_file import regular_file
 
 MAX_TEXT_BYTES = 1 << 26
 PART = ".part"  # the end of the name of what is being written
@@ -105,14 +105,10 @@ def read_text(path: str | Path) -> str:
 
 
 def read_regular(path: Path, most: int) -> bytes:
-    """A regular file of at most `most` bytes; links are followed. A pipe is refused and not waited for."""
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    """The content of a regular file of at most `most` bytes."""
     try:
-        with os.fdopen(os.open(path, flags), "rb") as file:
-            facts = os.fstat(file.fileno())
-            if not stat.S_ISREG(facts.st_mode):
-                raise HeedfulError(f"{path} is not a regular file", "it is a pipe, a device or a folder")
-            if facts.st_size > most:
+        with regular_file(path) as file:
+            if os.fstat(file.fileno()).st_size > most:
                 raise HeedfulError(f"{path} is too large", f"the limit is {most:,} bytes")
             return file.read(most)
     except OSError as error:

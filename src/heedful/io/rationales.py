@@ -19,7 +19,6 @@ Zaidan, Eisner & Piatko 2007, come in this form).
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -32,6 +31,8 @@ import numpy.typing as npt
 from heedful.core.arrays import Span
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Input, Units
+from heedful.io.datasets.jsonl_file import json_line
+from heedful.io.datasets.rows import lines_of
 from heedful.modalities.text import TextInput, text_of
 from heedful.modalities.text_spans import split_sentences, split_words
 
@@ -53,25 +54,30 @@ class Marked:
 
 def read(path: str | Path) -> Iterator[Marked]:
     """Texts of a JSON-lines file, one by one."""
-    with Path(path).open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                try:
-                    yield _marked(json.loads(line))
-                except (KeyError, TypeError, ValueError, HeedfulError) as error:
-                    why = (
-                        str(error) if isinstance(error, HeedfulError) else f"{type(error).__name__}: {error}"
-                    )
-                    raise HeedfulError(
-                        f"line {number} of {Path(path).name} contains no marked text",
-                        why,
-                        "Each line is a JSON object with text and rationale (0 or 1 per word) or spans",
-                    ) from None
+    try:
+        with Path(path).open("rb") as file:
+            for number, line in enumerate(lines_of(file), 1):
+                if line.strip():
+                    yield _marked(json_line(line, number), f"line {number} of {Path(path).name}")
+    except OSError as error:
+        raise HeedfulError(f"cannot read {path}", error.strerror or str(error)) from None
 
 
-def _marked(row: dict[str, Any]) -> Marked:
-    text, marks = row["text"], row["spans"] if "spans" in row else row["rationale"]
-    return Marked(text, spans_of(text, marks), str(row.get("label", "")), str(row.get("id", "")))
+def _marked(row: dict[str, Any] | str, where: str) -> Marked:
+    """`row`: the object of a line, or what is wrong with it."""
+    fix = "Each line is a JSON object with text and rationale (0 or 1 per word) or spans"
+    if isinstance(row, str):
+        raise HeedfulError(f"{where} contains no marked text", row.partition(": ")[2], fix)
+    text = row.get("text")
+    name = next((name for name in ("spans", "rationale") if name in row), None)
+    if not isinstance(text, str) or name is None:
+        what = "rationale and no spans" if isinstance(text, str) else "text"
+        raise HeedfulError(f"{where} contains no marked text", f"it has no {what}", fix)
+    try:
+        spans = spans_of(text, row[name])
+    except HeedfulError as error:
+        raise HeedfulError(f"{where} contains no marked text", str(error), fix) from None
+    return Marked(text, spans, str(row.get("label", "")), str(row.get("id", "")))
 
 
 def marks_of(rationale: Any, x: Input, unit: str = "word") -> tuple[bool, ...]:

@@ -21,8 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from heedful.core.errors import HeedfulError
+from heedful.core.unpack import unpacked
 from heedful.modalities.image import ImageInput, pieces
-from heedful.modalities.image_files import MAX_FILE_BYTES, Pixels, read_picture, resized
+from heedful.modalities.image_files import Pixels, opened_file, read_picture, resized
 from heedful.modalities.image_png import from_png, png
 
 MAX_STORED_PIXELS = 4_000_000  # of a picture as a model sees it
@@ -64,7 +65,9 @@ def _stored(x: ImageInput, keep: str) -> dict[str, Any]:
         raise HeedfulError(
             "the path of the picture cannot be kept", f"there is no file {x.source}", 'Use keep="png"'
         )
-    return {"path": str(path.resolve()), "sha256": _checksum(path), "window": list(x.window)}
+    with opened_file(path) as file:
+        checksum = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"path": str(path.resolve()), "sha256": checksum, "window": list(x.window)}
 
 
 def from_dict(data: Mapping[str, Any]) -> ImageInput:
@@ -90,7 +93,7 @@ def from_dict(data: Mapping[str, Any]) -> ImageInput:
         (str(data["path"]), str(data["sha256"])) if "path" in data else ("", ""),
     )
     if "superpixels" in data:
-        labels = np.frombuffer(_unpacked(data["superpixels"], 2 * height * width), dtype="<u2")
+        labels = np.frombuffer(unpacked(_decoded(data["superpixels"]), 2 * height * width), dtype="<u2")
         if labels.max() >= MAX_PIECES:
             raise ValueError("there are too many pieces")
         x.know(pieces("superpixel", labels.astype(np.intp).reshape(height, width)))
@@ -118,12 +121,11 @@ def _ordered(window: tuple[float, ...]) -> bool:
 
 def _from_path(path: str, known: str, window: tuple[float, ...], size: tuple[int, int]) -> Pixels:
     """Only the file that was explained is read: another one under its name has another checksum."""
-    place = Path(path)
-    if "\0" in path or not place.is_file():
-        raise HeedfulError(f"there is no file {path}")
-    if place.stat().st_size > MAX_FILE_BYTES or _checksum(place) != known:
+    with opened_file(path) as file:
+        content = file.read()
+    if hashlib.sha256(content).hexdigest() != known:
         raise HeedfulError(f"{path} has changed since it was explained")
-    pixels = read_picture(place).pixels
+    pixels = read_picture(content).pixels
     height, width = pixels.shape[:2]
     left, top, right, bottom = (
         round(share * side) for share, side in zip(window, (width, height) * 2, strict=True)
@@ -132,16 +134,8 @@ def _from_path(path: str, known: str, window: tuple[float, ...], size: tuple[int
     return seen.copy() if seen.shape[:2] == size else resized(seen, size)
 
 
-def _checksum(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise HeedfulError(f"{path} cannot be read", error.strerror or str(error)) from None
-
-
 def _mask(packed: str, height: int, width: int) -> npt.NDArray[np.bool_]:
-    bits = np.frombuffer(_unpacked(packed, (height * width + 7) // 8), dtype=np.uint8)
+    bits = np.frombuffer(unpacked(_decoded(packed), (height * width + 7) // 8), dtype=np.uint8)
     return np.unpackbits(bits, count=height * width).astype(bool).reshape(height, width)
 
 
@@ -154,14 +148,3 @@ def _decoded(text: Any) -> bytes:
         return base64.b64decode(text, validate=True)
     except (ValueError, TypeError) as error:
         raise ValueError(f"the picture cannot be read: {error}") from None
-
-
-def _unpacked(text: str, size: int) -> bytes:
-    """Exactly so many bytes; never more are made than that."""
-    try:
-        data = zlib.decompressobj().decompress(_decoded(text), size + 1)
-    except zlib.error as error:
-        raise ValueError(f"the picture cannot be read: {error}") from None
-    if len(data) != size:
-        raise ValueError("what is stored does not fit the size of the picture")
-    return data

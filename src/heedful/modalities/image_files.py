@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import re
-import stat
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heedful.core.errors import HeedfulError
+from heedful.core.regular_file import regular_file
 from heedful.modalities import image_colours
 from heedful.modalities.image_colours import ON_WHITE, Pixels
 from heedful.modalities.png_length import has_too_many_chunks, is_cut_short
@@ -121,15 +122,13 @@ def opened_file(given: str | Path) -> Iterator[Any]:
     if "\0" in str(path):
         raise HeedfulError(f"{str(path)!r} is no path", "it contains a null character")
     try:
-        facts = path.stat()
-        if not stat.S_ISREG(facts.st_mode):
-            raise HeedfulError(f"{path} is not a file", fix="Name a picture, such as photo.jpg")
-        if facts.st_size > MAX_FILE_BYTES:
-            raise HeedfulError(
-                f"{path} has {facts.st_size >> 20} MB", f"the limit is {MAX_FILE_BYTES >> 20} MB"
-            )
-        with path.open("rb") as file:
+        with regular_file(path, "Name a picture, such as photo.jpg") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > MAX_FILE_BYTES:
+                raise HeedfulError(f"{path} has {size >> 20} MB", f"the limit is {MAX_FILE_BYTES >> 20} MB")
             yield file
+    except FileNotFoundError:
+        raise HeedfulError(f"there is no file {path}") from None
     except OSError as error:
         raise HeedfulError(f"{path} cannot be read", error.strerror or str(error)) from error
 

@@ -11,6 +11,7 @@ import zlib
 
 import numpy as np
 
+from heedful.core.unpack import unpacked
 from heedful.modalities.image_files import Pixels
 from heedful.modalities.png_length import SIGNATURE
 
@@ -37,12 +38,9 @@ def from_png(content: bytes, most: int) -> Pixels:
     (length,) = struct.unpack(">I", content[33:37])
     packed = content[41 : 41 + length]
     size = height * (1 + 3 * width)
-    try:
-        data = zlib.decompressobj().decompress(packed, size + 1)
-    except zlib.error as error:
-        raise ValueError(f"the picture cannot be read: {error}") from None
-    if content[37:41] != b"IDAT" or len(packed) != length or len(data) != size:
+    if content[37:41] != b"IDAT" or len(packed) != length:
         raise ValueError("the colours do not fit the size of the picture")
+    data = unpacked(packed, size)
     lines = np.frombuffer(data, np.uint8).reshape(height, 1 + 3 * width)
     if lines[:, 0].any():
         raise ValueError("the picture was written by another program")
