@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import random
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,10 +18,20 @@ import pyarrow.parquet as pq
 import pytest
 
 from heedful.core.errors import HeedfulError
-from heedful.io.datasets import Columns, DataRow, in_random_order, open_source, parquet_file, sources
+from heedful.io.datasets import (
+    Columns,
+    DataRow,
+    csv_file,
+    in_random_order,
+    labelled_texts,
+    open_source,
+    parquet_file,
+    sources,
+)
 from heedful.io.datasets.parquet_pages import BrokenPage, column_size, row_groups
 from heedful.io.datasets.rows import MAX_FIELD
 from heedful.modalities import image_files
+from heedful.modalities.kinds import KINDS
 
 BOTH = Columns("text", "label")
 MB = 1 << 20
@@ -212,6 +224,30 @@ def test_a_list_that_names_a_long_text_often_does_not_fill_the_memory(tmp_path: 
     assert taken < 200
 
 
+def test_one_list_cannot_use_the_room_of_many_empty_ones(tmp_path: Path) -> None:
+    """Zeros take no place in the file, nor do empty lists, and on average a list is short."""
+    path, empty = tmp_path / "a.parquet", 40_000
+    count = 1000 * (empty + 900)
+    values = pa.nulls(count, pa.int64()).fill_null(0)
+    lists = pa.ListArray.from_arrays(pa.array([0] * empty + [count], pa.int32()), values)
+    pq.write_table(pa.table({"text": lists}), path, compression="zstd", row_group_size=empty)
+    assert path.stat().st_size < 20_000
+    taken, skipped, counted = measured(path)
+    assert (skipped, counted) == (empty, empty)
+    assert taken < 200
+
+
+def test_values_of_a_stated_size_are_counted_with_it(tmp_path: Path) -> None:
+    """A list of a thousand copies of a large value, which the file holds once."""
+    path = tmp_path / "a.parquet"
+    large = pa.array([bytes(1000)] * 1000, pa.binary(1000))
+    pq.write_table(pa.table({"text": pa.ListArray.from_arrays(pa.array([0, 1000], pa.int32()), large)}), path)
+    with path.open("rb") as file:
+        (column,) = row_groups(file)[0].columns
+        size = column_size(file, column)
+    assert size.values * column.bytes_per_value(size.largest) >= 1_000_000
+
+
 def test_lists_of_texts_are_read(tmp_path: Path) -> None:
     """Long ones are skipped, and the others of the same batch are not."""
     path = tmp_path / "a.parquet"
@@ -220,6 +256,58 @@ def test_lists_of_texts_are_read(tmp_path: Path) -> None:
     found = rows(path, BOTH)
     assert [row.label for row in found if not row.broken] == [["a", "b"], [], None, ["c"]]
     assert "characters, more than" in found[1].broken
+
+
+def test_marks_of_many_texts_are_read(tmp_path: Path) -> None:
+    path, marks = tmp_path / "a.parquet", [[0, 1] * 25] * 100_000
+    pq.write_table(pa.table({"text": ["a"] * len(marks), "rationale": marks}), path)
+    found = open_source(path, columns=Columns("text", rationale="rationale"), plain=True).rows()
+    assert all(row.rationale == marks[0] for row in found)
+
+
+def test_quotes_without_end_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_file, "MAX_LINE_BYTES", MB)
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"text\n" + b'"' * (2 * MB) + b"\nlast\n")
+    began = time.process_time()
+    found = rows(path)
+    assert time.process_time() - began < 30  # minutes, if each quote were added on its own
+    assert [row.text for row in found] == [None, "last"]
+    assert "longer than" in found[0].broken
+
+
+def test_a_line_may_be_cut_in_any_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines are read in pieces, and a doubled quote may be cut in two by that. As the csv module reads it."""
+    draw = random.Random(9)
+    texts = ["".join(draw.choices('",a\n ', k=draw.randrange(1, 30))) for _ in range(300)]
+    path = tmp_path / "a.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([["text", "label"], *([text, "x"] for text in texts)])
+    for piece in (1, 2, 3, 7, 50):
+        monkeypatch.setattr(csv_file, "PIECE_BYTES", piece)
+        assert [row.text for row in rows(path, BOTH)] == texts
+
+
+@pytest.mark.parametrize("depth", [400, 900, 2000, 100_000])
+def test_lists_in_lists_are_skipped_or_read(tmp_path: Path, depth: int) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": ' + "[" * depth + "]" * depth + '}\n{"text": "b"}\n')
+    for row in rows(path):
+        assert row.text == "b" or KINDS["text"].unfit(row.text) or row.broken
+
+
+def test_rows_without_end_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Empty rows take no place in a file, and each takes some in memory."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": pa.array(["a", *[None] * 299], pa.string())}), path)
+    read = labelled_texts.read_texts(path, Columns())
+    assert read.texts == ["a"]
+    assert len(read.left) == labelled_texts.MAX_REASONS + 1
+    assert read.left[-1] == "199 more rows were skipped"
+    monkeypatch.setattr(labelled_texts, "MAX_ROWS", 200)
+    with pytest.raises(HeedfulError, match=r"more than 200 rows.*Use --limit"):
+        labelled_texts.read_texts(path, Columns())
+    assert labelled_texts.read_texts(path, Columns(), 200).texts == ["a"]
 
 
 # --- oddities ------------------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,13 @@ import html5lib
 import pytest
 from tests.attack.folder_leaves import HTML, MARK, forge, leaves, mutations, replaced, value_at
 from tests.io.every_kind import KINDS, make
+from tests.io.reforged import agree_shards
 
+import heedful
 from heedful.audits.result import Audit
 from heedful.cli.main import main
+from heedful.comparisons.audit_advice import advice_of
+from heedful.core.advice import Advice
 from heedful.core.command_line import command_line, stored_line
 from heedful.core.errors import HeedfulError
 from heedful.core.result import STATED as STATED_NOTE
@@ -323,11 +328,95 @@ def test_a_large_audit_is_computed_again_when_asked(
     folder = Path(shutil.copytree(runs / "audit", tmp_path / "audit"))
     data = json.loads((folder / "result.json").read_text())
     forge(folder, "result.json", data | {"rows": 9})
-    monkeypatch.setattr(result, "RECOMPUTED", 1)
+    monkeypatch.setattr(result, "ROWS_ON_OPENING", 1)
     audit = result.Audit.load(folder)
     assert (audit.verified, audit.rows) == (False, 9)
-    with pytest.raises(HeedfulError, match="not those of its shards"):
-        audit.check()
+    for ask in (audit.check, audit.checked, lambda: advice_of(folder)):
+        with pytest.raises(HeedfulError, match="not those of its shards"):
+            ask()
+    monkeypatch.setattr(result, "ROWS_WHEN_ASKED", 1)  # too large for any command
+    assert not audit.checked().verified
+    assert not advice_of(folder).verified
+
+
+def test_shards_that_claim_to_be_large_are_not_read(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file with a hole takes no place on a disk, and eight terabytes take hours to compare."""
+    folder = Path(shutil.copytree(runs / "audit", tmp_path / "audit"))
+    with (folder / "shards" / "000000" / "scores.parquet").open("ab") as file:
+        file.truncate(8 << 40)
+    assert not Audit.load(folder).verified
+    assert "stated by the file" in view_run(folder).html
+    assert main(["report", str(folder)]) == 2
+    assert "not Parquet as an audit writes it" in capsys.readouterr().err
+
+
+def test_rows_of_a_small_shard_without_end_are_not_read(runs: Path, tmp_path: Path) -> None:
+    """Rows that are all alike take no place in a file. Each takes 10 microseconds and 600 bytes."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder = Path(shutil.copytree(runs / "audit", tmp_path / "audit"))
+    place = folder / "shards" / "000000" / "texts.parquet"
+    alike = pq.read_table(place).slice(0, 1).take(pa.array([0] * (4 << 20)))
+    pq.write_table(alike, place, compression="zstd")
+    assert place.stat().st_size < 300_000
+    agree_shards(folder)
+    for open_it in (run_folder.read, Audit.load):
+        began = time.process_time()
+        assert not open_it(folder).verified  # type: ignore[union-attr]
+        assert time.process_time() - began < 5
+
+
+def test_shards_with_other_pairs_than_the_result_are_not_read_for_each(runs: Path, tmp_path: Path) -> None:
+    """Scores are read once for each pair of metric and operator, and an operator may have any name."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder = Path(shutil.copytree(runs / "audit", tmp_path / "audit"))
+    place = folder / "shards" / "000000" / "scores.parquet"
+    one = pq.read_table(place).slice(0, 1).take(pa.array([0] * 5000))
+    names = pa.array([str(number) for number in range(5000)])
+    pq.write_table(one.set_column(one.column_names.index("operator"), "operator", names), place)
+    agree_shards(folder)
+    with pytest.raises(HeedfulError, match="more than 1 pairs of metric and operator"):
+        Audit.load(folder)
+
+
+def test_what_a_stranger_states_is_no_advice_without_saying_so(runs: Path, tmp_path: Path) -> None:
+    stated = Audit.load(runs / "audit").save(tmp_path / "copy")
+    data = json.loads((stated / "result.json").read_text())
+    forge(stated, "result.json", data | {"verdict": data["verdict"] | {"use": "lime"}})
+    model = heedful.load(lambda texts: [[0.0, float(len(text))] for text in texts])
+    for audit, note in ((stated, True), (runs / "audit", False)):
+        advice = replace(advice_of(audit), fingerprint="")  # of any model
+        shown = heedful.explain(model, "a b c", ["occlusion", "lime"], audit=Given(advice))
+        assert ("stated by the file" in str(shown)) == note
+        assert shown.settings["audit"].get("verified", True) != note
+
+
+@dataclass(frozen=True)
+class Given:
+    """An audit, as far as an explanation reads it."""
+
+    given: Advice
+
+    def advice(self) -> Advice:
+        return self.given
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_json_and_parts_of_what_was_read_say_that_it_is_stated(
+    kind: str, runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(runs / kind), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["verified"] == (kind == "audit")
+    found = run_folder.read(runs / kind)
+    if kind == "explanation":
+        assert isinstance(found, heedful.Comparison)
+        assert STATED_NOTE in str(found["lime"])
+        assert json.loads(found["lime"].to_json())["verified"] is False
 
 
 def parquet_bomb() -> bytes:

@@ -135,7 +135,7 @@ def test_rows_in_python(model: heedful.Model) -> None:
     reasons = {error["row"]: error["reason"] for error in broken.errors}
     assert "unknown keys: pictur" in reasons[10]
     assert reasons[11] == "there is no picture"
-    assert "no.png cannot be read" in reasons[12]
+    assert "there is no file no.png" in reasons[12]
 
 
 def test_the_same_colours_in_two_files_are_a_copy(model: heedful.Model, folder: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import tracemalloc
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ from PIL import Image
 
 import heedful
 from heedful.io.previews import MAX_CHARS, MAX_SIDE, preview_of, preview_unit, read_preview
+from heedful.modalities import image_codec
 from heedful.modalities.image import ImageInput
 
 NOISE = np.random.default_rng(0).integers(0, 256, (192, 240, 3)).astype(np.uint8)
@@ -67,6 +71,10 @@ def test_a_path_is_read_only_if_the_file_is_the_same(tmp_path: Path) -> None:
     assert preview_of(ImageInput(NOISE), "grid:4", "path") == "", "no file, nothing to keep"
 
 
+# a region of 2000 x 2000 pixels in a few characters
+REGION = base64.b64encode(zlib.compress(bytes(2000 * 2000 // 8), 9)).decode()
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -75,14 +83,27 @@ def test_a_path_is_read_only_if_the_file_is_the_same(tmp_path: Path) -> None:
         {"width": 200, "height": 200},
         {"modality": "text"},
         {"regions": [["a", "AAAA"]]},
+        {"height": 2000, "width": 2000, "regions": [["a", REGION]] * 50},
         {"grid": [99, 99]},
         {"grid": None},
     ],
 )
 def test_what_is_no_preview_is_refused(change: Any) -> None:
     data = json.loads(preview_of(ImageInput(NOISE), "grid:4"))
-    with pytest.raises(ValueError, match=r".+"):
-        read_preview(json.dumps(data | change))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r".+"):
+            read_preview(json.dumps(data | change))
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_regions_of_a_picture_have_a_limit() -> None:
+    data = image_codec.to_dict(ImageInput(NOISE))
+    many = data | {"height": 2000, "width": 2000, "regions": [["a", REGION]] * 200}
+    with pytest.raises(ValueError, match="200 regions of 2000 x 2000 pixels"):
+        image_codec.from_dict(many)
 
 
 @pytest.mark.parametrize("text", ["[]", "null", "{}", "<script>", "1" * (MAX_CHARS + 1), "[" * 100_000])

@@ -15,8 +15,8 @@ from tests.reports.opened import without_note
 import heedful
 from heedful.core.document import Headline
 from heedful.core.errors import HeedfulError
+from heedful.io.datasets.labelled_texts import LabelledTexts
 from heedful.trials.rationale_data import with_marks
-from heedful.trials.read_texts import LabelledTexts
 from heedful.trials.result import Trial
 from heedful.trials.rows import BESIDE_ALL_WORDS, BESIDE_ONE_WORD, TrialRow
 from heedful.trials.sentences import UNDECIDED, answer, conclusion, statements

@@ -12,13 +12,15 @@ audit compares every file: shard.json with the checksum in the manifest, the oth
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from heedful.audits.schemas import count_rows
 from heedful.audits.shard import Shard
 from heedful.core.errors import HeedfulError
 from heedful.core.whole_numbers import whole_number
@@ -32,12 +34,16 @@ from heedful.io.run_folder import (
     checked_files,
     compare,
     damaged,
+    opened_inside,
     read_inside,
 )
 from heedful.io.sharded_run import OTHER, ShardedRun, differences, listed_shards, shard_entry
 
 BESIDE = ".part-"  # a shard that is being written
 MAX_TABLE_FILE = 256 << 20  # bytes
+# of all shards, up to which they are compared with their checksums: half a gigabyte per second
+BYTES_ON_OPENING, BYTES_IN_A_PAGE = 32 << 30, 1 << 30
+ROWS_PER_SHARD = 100  # that take as long to read as opening its files
 FACTS = ("shard", "first", "rows", "weighed", "copies", "source", "files")  # what shard.json holds
 SHARD_FACTS = re.compile(r"shards/(\d{6,})/shard\.json")  # as the manifest names it
 
@@ -112,6 +118,27 @@ class AuditRun(ShardedRun):
             raise self._damaged(number, name, CHANGED)
         return content
 
+    def size(self, number: int) -> int:
+        """Bytes of the files of a shard; of what is not there, none."""
+        size = 0
+        with suppress(OSError):
+            for path in self.place(number).iterdir():
+                size += path.lstat().st_size
+        return size
+
+    def rows_to_read(self, pairs: int, most: int) -> int:
+        """Rows of tables that are read to compute a result again, of which those of scores are read for each
+        pair of metric and operator. A shard counts as some rows. Counting ends above `most`."""
+        rows = 0
+        for number in self.numbers():
+            rows += ROWS_PER_SHARD * (1 + pairs)
+            for name in self.facts(number)["files"]:
+                place = f"shards/{number:06d}/{name}"
+                if name.endswith(".parquet") and rows <= most:
+                    with opened_inside(self.path, place) as handle, os.fdopen(os.dup(handle), "rb") as file:
+                        rows += count_rows(file) * (1 + pairs * (name == "scores.parquet"))
+        return rows
+
     def check_shard(self, number: int, entry: Mapping[str, Any]) -> None:
         """Compare shard.json with its entry in the manifest, and the other files with shard.json."""
         place, fix = f"shards/{number:06d}", self._fix(number)
@@ -141,11 +168,18 @@ class AuditRun(ShardedRun):
         return f"Remove {self.place(number)}, then run the same audit again: it makes only what is missing"
 
 
-def check_every_shard(run: OpenRun) -> None:
-    """Compare every file of every shard of an audit with its checksum, without holding it in memory."""
-    audit = AuditRun(run.folder)
+def check_every_shard(run: OpenRun) -> bool:
+    """Compare every file of every shard of an audit with its checksum, without holding it in memory. False
+    where they are too large together: then nothing was compared."""
+    audit, shards = AuditRun(run.folder), dict[int, dict[str, Any]]()
     for entry in listed_shards(run):
         named = SHARD_FACTS.fullmatch(entry["name"])
         if named is None:
             raise damaged(run.folder / MANIFEST, f"{entry['name'][:60]!r} is not a shard of an audit")
-        audit.check_shard(int(named[1]), entry)
+        shards[int(named[1])] = entry
+    most = BYTES_ON_OPENING if run.most is None else BYTES_IN_A_PAGE
+    if sum(audit.size(number) for number in shards) > most:
+        return False
+    for number, entry in shards.items():
+        audit.check_shard(number, entry)
+    return True

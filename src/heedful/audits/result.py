@@ -4,7 +4,7 @@ Shards are read one at a time, once for every metric and operator and once for t
 values of its metrics and of all random orders together: 8 bytes each.
 A finished folder opens without torch or the model. The shards are compared with their checksums, and a folder
 with a damaged shard is refused. The numbers of result.json are computed again from the shards, and a folder
-whose numbers are others is refused. Above RECOMPUTED texts, `Audit.check` and `heedful report` do this.
+whose numbers are others is refused. Of a large audit, `heedful report` and `Audit.check` do this.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from heedful.audits.audit_run import AuditRun, check_every_shard
-from heedful.audits.schemas import from_parquet
+from heedful.audits.schemas import rows_of
 from heedful.audits.shown_rows import ShownRow, examples_of, mistakes_of
 from heedful.core import registry
 from heedful.core.advice import Advice
@@ -44,7 +44,10 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 MAX_ERRORS = 100  # errors in the result; the shards have them all
-RECOMPUTED = 2000  # texts of an audit whose numbers are computed again when it is opened: 10 ms each
+# rows of shards, up to which the numbers of an audit are computed again: about 10 microseconds each
+ROWS_IN_A_PAGE = 300_000  # when the server shows it
+ROWS_ON_OPENING = 3_000_000  # when it is opened; 2,000 texts with all metrics have fewer
+ROWS_WHEN_ASKED = 30_000_000  # by `heedful report` and `heedful explain --audit`
 MAX_UNKNOWN_LABELS = 3  # labels in the result that name none of the model's; the shards have them all
 SHOWN = ("mistakes", "examples")  # single rows that a report shows
 COPIED_FIELDS = (  # fields of an Audit that its document has as they are
@@ -162,6 +165,7 @@ class Audit(StoredResult):
             "" if self.folder is None else str(self.folder),
             str(model.get("fingerprint") or ""),
             str(self.made.get("name") or ""),
+            self.verified,
         )
 
     def __repr__(self) -> str:
@@ -239,16 +243,30 @@ class Audit(StoredResult):
     @classmethod
     def from_stored(cls, data: dict[str, Any], run: OpenRun) -> Audit:
         """Make an audit from the data of `stored` and the files of the run folder."""
-        sharded = bool({"made", "shards"} & run.manifest.keys())  # not by `save`
-        if sharded:
-            check_every_shard(run)
         stated = from_jsonable(cls, {**data, "folder": run.folder, "verified": False})
-        return stated.check() if sharded and stated.texts <= RECOMPUTED else stated
+        if not {"made", "shards"} & run.manifest.keys():  # written by `save`
+            return stated
+        whole = check_every_shard(run)
+        most = ROWS_ON_OPENING if run.most is None else ROWS_IN_A_PAGE
+        return stated.check() if whole and stated._costs_at_most(most) else stated
 
     def checked(self) -> Audit:
-        """The same audit. If opening it did not compute its numbers again, this does."""
+        """The same audit. If opening it did not compute its numbers again, this does, except for audits that
+        are very large."""
         sharded = self.folder is not None and (self.folder / "shards").is_dir()
-        return self.check() if sharded and not self.verified else self
+        if self.verified or not sharded or not self._costs_at_most(ROWS_WHEN_ASKED):
+            return self
+        return self.check()
+
+    @property
+    def _pairs(self) -> int:
+        return len({(e.metric, e.operator) for e in self.table})
+
+    def _costs_at_most(self, most: int) -> bool:
+        """Whether computing the numbers again reads no more than `most` rows of the shards."""
+        assert self.folder is not None
+        with refusing_damage(self.folder / "shards"):
+            return AuditRun(self.folder).rows_to_read(self._pairs, most) <= most
 
     def check(self) -> Audit:
         """Compute the numbers again from the shards of the run folder.
@@ -258,7 +276,7 @@ class Audit(StoredResult):
         if self.folder is None or not (self.folder / "shards").is_dir():
             raise HeedfulError("this audit has no shards", "so its numbers cannot be computed again")
         with refusing_damage(self.folder / "shards"):
-            again = collect(AuditRun(self.folder))
+            again = collect(AuditRun(self.folder), self._pairs)
         if not alike(self.stored(), again.stored()):
             raise damaged(self.folder, "the numbers of its result are not those of its shards")
         return again
@@ -268,8 +286,9 @@ def _without_previews(rows: Sequence[ShownRow]) -> tuple[ShownRow, ...]:
     return tuple(replace(row, preview="", unit_scores=()) for row in rows)
 
 
-def collect(run: AuditRun) -> Audit:
-    """The result of a folder whose shards are all there."""
+def collect(run: AuditRun, most_pairs: int | None = None) -> Audit:
+    """The result of a folder whose shards are all there; ValueError if they have more pairs of metric and
+    operator than `most_pairs`, since they are read once for each."""
     made, numbers = run.manifest()["made"], run.numbers()
     words = words_for(dict(made.get("model") or {}).get("modality", "text"), made["settings"]["unit"])
     counts: Counter[str] = Counter()
@@ -280,7 +299,7 @@ def collect(run: AuditRun) -> Audit:
     for number in numbers:
         facts = run.facts(number)
         counts.update({"rows": facts["rows"], "copies": facts["copies"]})
-        for text in from_parquet(run.file(number, "texts.parquet")).to_pylist():
+        for text in rows_of(run.file(number, "texts.parquet")):
             counts["texts"] += 1
             counts["labelled"] += text["right"] is not None
             counts["right"] += bool(text["right"])
@@ -288,11 +307,13 @@ def collect(run: AuditRun) -> Audit:
                 counts["unknown"] += 1
                 strange = sorted([*strange, (text["row"], text["label"])])[:MAX_UNKNOWN_LABELS]
             counts.update({name: text[name] for name in ("asked", "run", "naive")})
-        result = from_parquet(run.file(number, "errors.parquet")).to_pylist()
-        failed.update(error["method"] for error in result if error["method"])
-        errors += result[: MAX_ERRORS - len(errors)]
-        keys = from_parquet(run.file(number, "scores.parquet"), ["metric", "operator"]).to_pydict()
-        pairs |= dict.fromkeys(zip(keys["metric"], keys["operator"], strict=True))
+        for error in rows_of(run.file(number, "errors.parquet")):
+            failed.update(filter(None, [error["method"]]))
+            errors += [error] if len(errors) < MAX_ERRORS else []
+        for key in rows_of(run.file(number, "scores.parquet"), ["metric", "operator"]):
+            pairs[key["metric"], key["operator"]] = None
+        if most_pairs is not None and len(pairs) > most_pairs:
+            raise ValueError(f"its shards have more than {most_pairs} pairs of metric and operator")
     if not counts["texts"]:
         first = f"row {errors[0]['row']}: {errors[0]['reason']}" if errors else "there are none"
         raise HeedfulError(f"none of {words.counted(counts['rows'])} could be audited", first)
@@ -349,11 +370,11 @@ def scores_of(run: AuditRun, number: int, metric: str = "", operator: str = "") 
     names = [each.name for each in fields(Score) if each.name != "orders"]
     orders: dict[tuple[Any, ...], list[float]] = {}  # in the order in which they were drawn
     if not metric:
-        for one in from_parquet(run.file(number, "orders.parquet")).to_pylist():
+        for one in rows_of(run.file(number, "orders.parquet")):
             key = (one["row"], one["metric"], one["operator"], one["fit"], one["method"])
             orders.setdefault(key, []).append(one["value"])
     texts: dict[int, list[Score]] = {}
-    for one in from_parquet(run.file(number, "scores.parquet"), ["row", *names], only).to_pylist():
+    for one in rows_of(run.file(number, "scores.parquet"), ["row", *names], only):
         row = one.pop("row")
         place = (row, one["metric"], one["operator"], one["fit"])
         drawn = orders.get((*place, one["method"])) or orders.get((*place, ""), [])
@@ -386,7 +407,7 @@ class VerdictInputs:
     def add(self, run: AuditRun, number: int) -> None:
         if len(part := pools_of(scores_of(run, number), self.names, self.operators)):
             self.parts.append(part)
-        for one in from_parquet(run.file(number, "methods.parquet")).to_pylist():
+        for one in rows_of(run.file(number, "methods.parquet")):
             self.inputs.setdefault(one["method"], []).append(one["inputs"])
             turns = self.fitted.setdefault(one["method"], {})
             known = turns.setdefault(one["fit"], set())

@@ -13,9 +13,9 @@ The same values give the same bytes: no time, no path, no machine stands in them
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
-from typing import Any
+from typing import IO, Any
 
 from heedful.io.datasets.parquet_pages import BrokenPage, column_size, row_groups
 
@@ -133,6 +133,22 @@ def from_parquet(
     except (pa.ArrowException, OSError, BrokenPage) as error:
         raise ValueError(f"a table is not Parquet as an audit writes it: {error}") from None
     return _only(table, only or {})
+
+
+def rows_of(
+    content: bytes, columns: Iterable[str] | None = None, only: dict[str, Any] | None = None
+) -> Iterator[dict[str, Any]]:
+    """The rows of a table; a few of them are Python objects at a time."""
+    for batch in from_parquet(content, columns, only).to_batches(BATCH_ROWS):
+        yield from batch.to_pylist()
+
+
+def count_rows(file: IO[bytes]) -> int:
+    """As the footer says."""
+    try:
+        return sum(group.rows for group in row_groups(file))
+    except BrokenPage as error:
+        raise ValueError(f"a table is not Parquet as an audit writes it: {error}") from None
 
 
 def _check_pages(file: BytesIO) -> None:

@@ -8,7 +8,7 @@ They are kept in the result, so that a report can show them without the shards.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any
 
 from heedful.audits.audit_run import AuditRun
 from heedful.audits.row_previews import MAX_EXAMPLES, MAX_MISTAKES
-from heedful.audits.schemas import from_parquet
+from heedful.audits.schemas import rows_of
 from heedful.core import registry
 from heedful.core.errors import HeedfulError
 from heedful.io.labels import label_index
@@ -66,8 +66,8 @@ def examples_of(run: AuditRun, method: str, labels: Sequence[str]) -> tuple[Show
     return tuple(_shown(run, first, text, method, labels) for text in there[:MAX_EXAMPLES])
 
 
-def _texts(run: AuditRun, shard: int) -> list[Mapping[str, Any]]:
-    return list(from_parquet(run.file(shard, "texts.parquet"), NAMES).to_pylist())
+def _texts(run: AuditRun, shard: int) -> Iterator[Mapping[str, Any]]:
+    return rows_of(run.file(shard, "texts.parquet"), NAMES)
 
 
 def _shown(
@@ -83,7 +83,7 @@ def _shown(
 
 def _units(run: AuditRun, shard: int, row: int, method: str) -> list[Mapping[str, Any]]:
     """What one method says of one text; of any method where this one has no scores."""
-    here = from_parquet(run.file(shard, "attributions.parquet"), only={"row": row}).to_pylist()
+    here = list(rows_of(run.file(shard, "attributions.parquet"), only={"row": row}))
     chosen = [one for one in here if one["method"] == method] or here
     return [one for one in chosen if all(one[key] == chosen[0][key] for key in ("method", "fit"))]
 

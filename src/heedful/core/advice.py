@@ -15,7 +15,9 @@ class Advice:
     run: str = ""  # the run folder
     fingerprint: str = ""  # of the model's weights; "" where it has none
     model: str = ""
+    verified: bool = True  # the numbers of the audit were computed from its shards, here and now
 
     def settings(self) -> dict[str, Any]:
         """As it is kept in the settings of a comparison."""
-        return {"use": self.use, "sentence": self.sentence, "run": self.run}
+        settings = {"use": self.use, "sentence": self.sentence, "run": self.run}
+        return settings if self.verified else {**settings, "verified": False}

@@ -9,7 +9,7 @@ A result class names its kind and inherits the methods users expect. It imports 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import wraps
 from importlib import import_module
@@ -91,6 +91,24 @@ def _with_note(result: Any, document: Document) -> Document:
     return replace(document, nodes=(*document.nodes, Paragraph(STATED, "soft")))
 
 
+def stated(result: Any) -> dict[str, bool]:
+    """The same note for the JSON of a result: {"verified": false} where its numbers are stated by a file."""
+    loaded = vars(result).get(LOADED) is not None
+    return {"verified": bool(getattr(result, "verified", False))} if loaded else {}
+
+
+def mark_loaded(result: Any, folder: Path) -> None:
+    """This result, and those that it holds, come from a run folder."""
+    object.__setattr__(result, LOADED, folder)  # results are frozen
+    for value in vars(result).values():
+        parts = (
+            value.values() if isinstance(value, Mapping) else value if isinstance(value, tuple) else (value,)
+        )
+        for part in parts:
+            if isinstance(part, DrawingGuard) and LOADED not in vars(part):
+                mark_loaded(part, folder)
+
+
 class Shown(DrawingGuard):
     """What can be shown on every surface, from one document."""
 
@@ -102,7 +120,7 @@ class Shown(DrawingGuard):
         raise NotImplementedError  # each result says what it holds
 
     def to_json(self) -> str:
-        return str(import_module("heedful.io.json_codec").json_text(self.to_dict()))
+        return str(import_module("heedful.io.json_codec").json_text(self.to_dict() | stated(self)))
 
     def page(self) -> str:
         """The text of a self-contained HTML report."""

@@ -22,7 +22,7 @@ from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Input
 from heedful.core.model import TWO_ENCODERS, Loadable, Model
-from heedful.core.result import StoredResult, reports
+from heedful.core.result import StoredResult, reports, stated
 from heedful.core.result_kinds import result_kind
 from heedful.core.target import Target
 from heedful.heads import word_maps as wording
@@ -219,7 +219,7 @@ class Atlas(StoredResult):
 
     def to_json(self, weights: bool = True) -> str:
         """The atlas as JSON text, with or without the weights."""
-        return json_text(self.to_dict(weights))
+        return json_text(self.to_dict(weights) | stated(self))
 
     # --- run folder: the maps themselves are stored, so any view of them can be drawn again --------------
 

@@ -19,7 +19,8 @@ import numpy as np
 from heedful.core.errors import HeedfulError
 from heedful.core.input import Input
 from heedful.core.whole_numbers import whole_number
-from heedful.io.input_codec import input_from_dict, input_to_dict
+from heedful.io.input_codec import input_to_dict
+from heedful.modalities import image_codec
 from heedful.modalities.image import ImageInput
 from heedful.modalities.image_codec import KEEP
 from heedful.modalities.image_files import resized
@@ -67,10 +68,13 @@ def read_preview(text: str) -> ImageInput:
     if len(text) > MAX_CHARS:
         raise ValueError("a preview is too long")
     try:
-        x = input_from_dict(json.loads(text))
+        data = json.loads(text)
+        if data["modality"] != ImageInput.modality:
+            raise ValueError("a preview is no picture")
+        x = image_codec.from_dict(data, MAX_SIDE * MAX_SIDE)
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"a preview cannot be read: {error!r:.80}") from None
-    if not isinstance(x, ImageInput) or max(x.height, x.width) > MAX_SIDE:
+    if max(x.height, x.width) > MAX_SIDE:
         raise ValueError(f"a preview is no picture of at most {MAX_SIDE} pixels per side")
     return x
 

@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 
 from heedful._version import __version__
 from heedful.core.errors import HeedfulError
-from heedful.core.result import LOADED, AnyStored, Stored
+from heedful.core.result import AnyStored, Stored, mark_loaded
 from heedful.core.result_kinds import ResultKind, find_kind, kind_of, result_kinds
 from heedful.core.versions import versions
 from heedful.io.files import write_inside
@@ -184,7 +184,7 @@ def result_of(run: OpenRun, kind: type[R]) -> R:
     content = run.file(RESULT)
     with refusing_damage(run.folder, f"its {RESULT} is not the result of a run of kind {found.name}"):
         result = stored.from_stored(json_object(content), run)
-        object.__setattr__(result, LOADED, run.folder)  # results are frozen
+        mark_loaded(result, run.folder)
     assert isinstance(result, kind)
     return result
 
@@ -277,7 +277,7 @@ def read_inside(folder: Path, name: str, most: int | None, expected: int | None 
     most       bytes that it may have; None: as many as a file of this name may have
     expected   bytes that it must have; None: not known
     """
-    with _opened(folder, name) as handle:
+    with opened_inside(folder, name) as handle:
         size = os.fstat(handle).st_size
         if expected is not None and size != expected:
             raise damaged(folder / name, f"it has {size:,} bytes instead of {expected:,}")
@@ -299,7 +299,7 @@ def compare(
 
     fix   what to do if it is damaged or missing
     """
-    with _opened(folder, name, fix) as handle:
+    with opened_inside(folder, name, fix) as handle:
         size = os.fstat(handle).st_size
         if size != entry.get("bytes", size):
             raise damaged(folder / name, f"it has {size:,} bytes instead of {entry['bytes']:,}", fix)
@@ -311,7 +311,7 @@ def compare(
 
 
 @contextmanager
-def _opened(folder: Path, name: str, fix: str = AGAIN) -> Iterator[int]:
+def opened_inside(folder: Path, name: str, fix: str = AGAIN) -> Iterator[int]:
     """A handle of a regular file below the folder. Opening never waits, so a pipe cannot hang it."""
     path = folder
     for each in PurePosixPath(name).parts[:-1]:

@@ -27,6 +27,7 @@ from heedful.modalities.image_files import Pixels, opened_file, read_picture, re
 from heedful.modalities.image_png import from_png, png
 
 MAX_STORED_PIXELS = 4_000_000  # of a picture as a model sees it
+MAX_REGION_PIXELS = 1 << 29  # of all regions together; a picture of 1024 x 1024 pixels may have 512
 MAX_SIDE = 512  # of the PNG
 MAX_PIECES = 4096
 KEEP = ("png", "path")
@@ -35,6 +36,9 @@ GREY = 128  # shown where the picture is not there
 
 
 def to_dict(x: ImageInput, keep: str = "png") -> dict[str, Any]:
+    if len(x.regions) * x.height * x.width > MAX_REGION_PIXELS:
+        what = f"{len(x.regions)} regions of {x.width} x {x.height} pixels"
+        raise HeedfulError(f"{what} cannot be stored", "they are too large", "Give fewer regions")
     known = x.known_units("superpixel")
     cuts = {} if known is None else {"superpixels": _packed(known.owner.astype("<u2").tobytes())}
     return {
@@ -70,11 +74,13 @@ def _stored(x: ImageInput, keep: str) -> dict[str, Any]:
     return {"path": str(path.resolve()), "sha256": checksum, "window": list(x.window)}
 
 
-def from_dict(data: Mapping[str, Any]) -> ImageInput:
-    """What does not fit raises ValueError."""
+def from_dict(data: Mapping[str, Any], most: int = MAX_STORED_PIXELS) -> ImageInput:
+    """What does not fit raises ValueError, and so does a picture of more than `most` pixels."""
     height, width = int(data["height"]), int(data["width"])
-    if not (height > 0 and width > 0 and height * width <= MAX_STORED_PIXELS):
+    if not (height > 0 and width > 0 and height * width <= most):
         raise ValueError(f"a picture of {width} x {height} pixels")
+    if len(data["regions"]) * height * width > MAX_REGION_PIXELS:
+        raise ValueError(f"{len(data['regions']):,} regions of {width} x {height} pixels")
     pixels, notes, window = _colours(data, (height, width))
     rows, columns = (int(side) for side in data["grid"])
     special = int(data["special"])

@@ -35,6 +35,7 @@ NAMED_WORDS = 3  # words in the sentence
 NUMBERS = "①②③"  # of the units that are outlined in a picture
 CANDIDATES = 5  # strongest words of a method, of which those with the largest measured effect are named
 ASK_FOR_AUDIT = "Which method to use: heedful audit on 50 {} or more, or pass --audit RUN."
+STATED = ": its numbers are stated by the file, and were not computed again"
 ASK_FOR_AUDIT_IN_PYTHON = "Which method to use: heedful.audit on 50 {} or more, or pass audit=RUN."
 SHORT = 5  # words up to which there are few orders
 MUCH = 3.0  # times: effects by two operators that differ by more are both told
@@ -285,7 +286,8 @@ def which_to_use(comparison: Comparison, ask: str = "") -> str:
         return ask or (ASK_FOR_AUDIT if typed(comparison) else ASK_FOR_AUDIT_IN_PYTHON).format(
             plural(comparison.x.noun)
         )
-    return f"{audit['sentence']} (audit {audit['run']})"
+    stated = "" if audit.get("verified", True) else STATED
+    return f"{audit['sentence']} (audit {audit['run']}{stated})"
 
 
 def effect_unit(comparison: Comparison) -> str:

@@ -15,11 +15,11 @@ from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable
 from heedful.core.progress import Report, counting
 from heedful.core.versions import versions
+from heedful.io.datasets.labelled_texts import LabelledTexts
 from heedful.io.json_codec import to_jsonable
 from heedful.models.load import load
 from heedful.trials.examples import prepare
 from heedful.trials.facts import choose, trial_facts
-from heedful.trials.read_texts import LabelledTexts
 from heedful.trials.registry import trial_tests
 from heedful.trials.regularisers import KINDS
 from heedful.trials.result import Trial

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from heedful.core.errors import HeedfulError
+from heedful.io.datasets.labelled_texts import LabelledTexts
 from heedful.io.rationales import Marked, spans_of
 from heedful.trials import batches
 from heedful.trials.batches import PaddedTexts
-from heedful.trials.read_texts import LabelledTexts
 
 if TYPE_CHECKING:
     from heedful.models.adapter import TokenModel

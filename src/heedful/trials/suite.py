@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from heedful.core.errors import HeedfulError
 from heedful.core.progress import Progress, Report, counting
+from heedful.io.datasets.labelled_texts import LabelledTexts
 from heedful.nn.train import TrainConfig
 from heedful.trials.batches import PaddedTexts, of_cases, rows
 from heedful.trials.examples import Cases
 from heedful.trials.facts import TERMS, TRAINING_TEXTS
-from heedful.trials.read_texts import LabelledTexts
 from heedful.trials.registry import trial_tests
 from heedful.trials.training import FINE_TUNE_LR_FACTOR, check, settings
 
@@ -59,8 +59,11 @@ class TrialSuite:
             return train
         gone = len(train.texts) - len(kept)
         self.notes.append(f"{gone} training texts are among those to test on, and were left out")
-        texts, *beside = ([column[k] for k in kept] if column is not None else None for column in train)
-        return LabelledTexts(texts or [], *beside)
+        texts, labels, rationales = (
+            None if column is None else [column[k] for k in kept]
+            for column in (train.texts, train.labels, train.rationales)
+        )
+        return LabelledTexts(texts or [], labels, rationales, train.left)
 
     def result(self, name: str) -> Any:
         """What a test returned; it runs once, whoever needs it."""

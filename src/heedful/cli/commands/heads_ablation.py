@@ -24,6 +24,7 @@ from heedful.core.progress import Report
 if TYPE_CHECKING:
     from heedful.core.model import Model
     from heedful.heads.ablation.ablate_text import AblationResult
+    from heedful.io.datasets.labelled_texts import LabelledTexts
     from heedful.models.adapter import TokenModel
 
 LABELS = "Column with the true labels or answers. Default: the model's own predictions."
@@ -83,14 +84,14 @@ def importance(
     check_save(save, "head-importance")
     silence_libraries()
     with reading_texts(model, "head ablation", allow_pickle):
-        texts, labels, left = read(file, text_column, label_column, limit)
+        given = read(file, text_column, label_column, limit)
     from heedful.heads.ablation.importance import head_importance
 
     def run(loaded: TokenModel, means: Any, progress: Report) -> Any:
         return head_importance(
             loaded,
-            texts,
-            labels,
+            given.texts,
+            given.labels,
             how,
             metric,
             level=level,
@@ -101,9 +102,9 @@ def importance(
             progress=progress,
         )
 
-    result = _measured(model, texts, how, run, quiet, allow_pickle)
+    result = _measured(model, given.texts, how, run, quiet, allow_pickle)
     _store(result, save, quiet)
-    _put(result, shape, left, html, verbose, quiet)
+    _put(result, shape, list(given.left), html, verbose, quiet)
 
 
 def prune(
@@ -146,14 +147,14 @@ def prune(
     check_save(save, "pruning")
     silence_libraries()
     with reading_texts(model, "head ablation", allow_pickle):
-        texts, labels, left = read(file, text_column, label_column, limit)
+        given = read(file, text_column, label_column, limit)
     from heedful.heads.ablation.pruning import prune_heads
 
     def run(loaded: TokenModel, means: Any, progress: Report) -> Any:
         return prune_heads(
             loaded,
-            texts,
-            labels,
+            given.texts,
+            given.labels,
             how,
             metric,
             level=level,
@@ -166,29 +167,17 @@ def prune(
             progress=progress,
         )
 
-    result = _measured(model, texts, how, run, quiet, allow_pickle)
+    result = _measured(model, given.texts, how, run, quiet, allow_pickle)
     _store(result, save, quiet)
-    _put(result, shape, left, html, verbose, quiet)
+    _put(result, shape, list(given.left), html, verbose, quiet)
 
 
-def read(
-    file: Path, text_column: str, label_column: str | None, limit: int | None
-) -> tuple[list[str], list[Any] | None, list[str]]:
-    """(texts, labels, what was left out and why); its mistakes are told before the model is loaded."""
-    from heedful.core.errors import HeedfulError
-    from heedful.io.datasets import Columns, open_source
-    from heedful.modalities.kinds import KINDS
+def read(file: Path, text_column: str, label_column: str | None, limit: int | None) -> LabelledTexts:
+    """Its mistakes are told before the model is loaded."""
+    from heedful.io.datasets import Columns
+    from heedful.io.datasets.labelled_texts import read_texts
 
-    texts, labels, left = [], [], []
-    for row in open_source(file, columns=Columns(text_column, label_column), limit=limit).rows():
-        if unfit := row.broken or KINDS["text"].unfit(row.text):
-            left.append(f"row {row.number} was skipped: {unfit}")
-        else:
-            texts.append(row.text)
-            labels.append(row.label)
-    if not texts:
-        raise HeedfulError(f"{file.name} has no text that can be read", left[0] if left else "")
-    return texts, labels if label_column is not None else None, left
+    return read_texts(file, Columns(text_column, label_column), limit)
 
 
 def removing(

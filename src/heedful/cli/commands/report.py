@@ -32,6 +32,7 @@ def report(
     --quiet, the command prints only errors. With --json, it prints only the JSON document, and it writes a
     report only if you also give --html.
     """
+    from heedful.core.result import stated
     from heedful.io.files import write_inside
     from heedful.io.run_folder import read, refusing_damage
     from heedful.reports import terminal
@@ -41,7 +42,7 @@ def report(
     with refusing_damage(run):  # values that fit their types may still not fit together
         document = result.document()
         page = page_of(document) if html or not as_json else ""
-        data = result.to_dict() if as_json else {}
+        data = {**result.to_dict(), **stated(result)} if as_json else {}
     place = html or (None if as_json else run / "report.html")
     if html is not None:
         write(html, page)

@@ -112,7 +112,7 @@ def trial(
     silence_libraries()
     import heedful
     from heedful.io.datasets import Columns
-    from heedful.trials.read_texts import read_texts
+    from heedful.io.datasets.labelled_texts import read_texts
 
     columns = Columns(text_column, label_column)
     marked = Columns(text_column, label_column, rationale_column)
@@ -141,7 +141,9 @@ def trial(
             progress=say,
         )
     command = typed()
-    result = replace(result, settings={**result.settings, "command": command})
+    skipped = given.left if learnt is None else given.left + learnt.left
+    settings = {**result.settings, "command": command}
+    result = replace(result, settings=settings, notes=(*skipped, *result.notes))
     if html:
         write(html, result.page())
     if save:

@@ -11,6 +11,8 @@ from typing import IO
 from heedful.core.errors import HeedfulError
 from heedful.io.datasets.rows import MAX_LINE_BYTES, Columns, DataRow, missing_column, numbered, parsed_row
 
+PIECE_BYTES = 1 << 20  # of a line are read at once
+
 
 def read(path: Path, columns: Columns) -> Iterator[DataRow]:
     """Two columns of the same name are refused where one of them is asked for."""
@@ -61,10 +63,14 @@ class _Quotes:
 
     def __init__(self, delimiter: bytes) -> None:
         self.delimiter, self.inside, self.fresh = delimiter, False, True
+        self.closed = False  # the last piece ended with a quote; doubled by the next piece, it closes nothing
 
     def read(self, piece: bytes) -> bool:
         """Go over a piece of a line; whether it opened the quote that was opened last."""
         at, opened = 0, False
+        if self.closed and piece.startswith(b'"'):
+            self.inside, at = True, 1
+        self.closed = False
         while at < len(piece):
             if self.inside:
                 at = piece.find(b'"', at) + 1
@@ -74,6 +80,7 @@ class _Quotes:
                     at += 1
                 else:
                     self.inside = self.fresh = False
+                    self.closed = at == len(piece)
             elif self.fresh and piece[at : at + 1] == b'"':
                 self.inside, opened, at = True, True, at + 1
             else:
@@ -122,9 +129,7 @@ class _Record:
 def _records(file: IO[bytes], delimiter: str) -> Iterator[_Record]:
     """Records by their quotes: whatever is wrong inside one, the next begins where it begins."""
     quotes, number, record, opened = _Quotes(delimiter.encode()), 0, _Record(1, 1), 0
-    while piece := file.readline(MAX_LINE_BYTES):
-        while piece.endswith(b'"') and (more := file.readline(1)):
-            piece += more  # a doubled quote must not be cut in two
+    while piece := file.readline(PIECE_BYTES):
         if not number:
             piece = piece.removeprefix(b"\xef\xbb\xbf")
         if quotes.read(piece):

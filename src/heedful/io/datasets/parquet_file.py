@@ -23,7 +23,7 @@ BATCH_ROWS = 256  # rows in memory at once, at most
 BATCH_BYTES = 1 << 28  # bytes that they may take
 MAX_ROWS = 10**10  # of a file: a row that is empty takes no place in it
 MAX_LISTED = 1000  # values in a list of a row, on average
-MAX_NESTED_BYTES = 1 << 30  # of the lists of a row group: one row may have all of them
+MAX_NESTED_BYTES = 1 << 29  # of the lists of a row group, in memory: one row may have all of them
 
 
 def read(path: Path, columns: Columns) -> Iterator[DataRow]:
@@ -102,8 +102,10 @@ def _largest(raw: IO[bytes], group: RowGroup, names: set[str]) -> tuple[int, str
             return largest, f"a page of {size.largest:,} bytes is larger than {limit:,}"
         if size.values > MAX_LISTED * (group.rows + MAX_LISTED):
             return largest, f"the lists of {group.rows:,} rows have {size.values:,} values"
-        if column.nested and size.total > MAX_NESTED_BYTES:
-            return largest, f"lists of {size.total:,} bytes are larger than {MAX_NESTED_BYTES:,}"
+        in_memory = max(size.total, size.values * column.bytes_per_value(size.largest))
+        if column.nested and in_memory > MAX_NESTED_BYTES:
+            most = f"more than {MAX_NESTED_BYTES >> 20}: write the file with fewer rows per row group"
+            return largest, f"its lists may take {in_memory >> 20:,} MB of memory, {most}"
     return largest, ""
 
 

@@ -28,6 +28,7 @@ NAME, CHILDREN = 4, 5  # of an element of the schema
 META = 3  # of a ColumnChunk: its ColumnMetaData, whose fields are
 KIND, PATH, COMPRESSED, DATA_PAGE, DICTIONARY_PAGE = 1, 3, 7, 9, 11
 BYTE_ARRAY = 6  # the kind of texts
+WIDTHS = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8, BYTE_ARRAY: 4}  # bytes of a value, by kind; 7 has any size
 
 
 class BrokenPage(ValueError):
@@ -39,13 +40,22 @@ class ColumnPages:
     """Where the pages of a column of a row group are."""
 
     path: tuple[str, ...]  # of the column of the table, and of what is nested in it
-    texts: bool
+    kind: int  # of its values
     start: int
     end: int
 
     @property
     def nested(self) -> bool:
         return len(self.path) > 1
+
+    @property
+    def texts(self) -> bool:
+        return self.kind == BYTE_ARRAY
+
+    def bytes_per_value(self, largest: int) -> int:
+        """In memory, at most: the value, and two numbers for its place in each list and struct around it. No
+        value is larger than the largest page. Texts in lists stay in their dictionaries."""
+        return WIDTHS.get(self.kind, largest) + 4 * len(self.path)
 
 
 @dataclass(frozen=True)
@@ -124,7 +134,7 @@ def _column(meta: dict[int, Any]) -> ColumnPages:
     starts = [offset for offset in offsets if offset]  # 0: there is none; without rows, there is no data page
     size = _count(meta.get(COMPRESSED)) if starts else 0
     start = min(starts, default=0)
-    return ColumnPages(names, meta.get(KIND) == BYTE_ARRAY, start, start + size)
+    return ColumnPages(names, _count(meta.get(KIND)), start, start + size)
 
 
 def _text(value: Any) -> str:

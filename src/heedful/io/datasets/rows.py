@@ -134,12 +134,18 @@ def numbered(records: Iterable[tuple[int, Any]], row: Callable[[int, Any], DataR
 
 
 def _size(value: Any) -> int:
-    """Characters of a field; of a list, those of its parts."""
-    if isinstance(value, list | tuple):
-        return sum(_size(part) if isinstance(part, list | str) else 1 for part in value)
+    """Characters of a field; of a list, those of its texts, and one for each other part."""
     if isinstance(value, UnreadField):
         return value.size
-    return len(value) if isinstance(value, str | bytes) else 0
+    if isinstance(value, str | bytes):
+        return len(value)
+    size, waiting = 0, [value] if isinstance(value, list | tuple) else []
+    while waiting:  # lists may be nested deeper than Python calls functions
+        for part in waiting.pop():
+            size += len(part) if isinstance(part, str) else 1
+            if isinstance(part, list):
+                waiting.append(part)
+    return size
 
 
 def parsed_row(number: int, values: dict[str, Any]) -> DataRow:
