@@ -1806,8 +1806,8 @@ MUTANTS = (
     Mutant(
         "audit: damaged shards are opened",
         "audits/result.py",
-        "            check_every_shard(run)",
-        "            pass",
+        "whole = check_every_shard(run)",
+        "whole = True",
         "io/test_run_folder.py::test_damage_of_any_file_of_an_audit_is_one_line_of_every_reader",
     ),
     Mutant(
@@ -2366,7 +2366,7 @@ MUTANTS = (
     Mutant(
         "attack: a tokenizer of any size is read",
         "models/folder_files.py",
-        "and facts.st_size > MAX_TEXT_BYTES:",
+        "and facts.st_size > MAX_MODEL_TEXT:",
         "and False:",
         "attack/test_model_files.py::test_texts_have_a_limit",
     ),
@@ -2470,7 +2470,7 @@ MUTANTS = (
     ),
     Mutant(
         "attack: layers in lists are not counted",
-        "models/hf_load.py",
+        "models/config_limits.py",
         "elif isinstance(value, list):",
         "elif isinstance(value, set):",
         "attack/test_models.py::test_counts_in_lists_and_inside_other_configs_are_seen",

@@ -126,6 +126,7 @@ CONFIGS: dict[str, Change] = {
     "code of its own": edit("config.json", auto_map={"AutoConfig": "evil.Config"}, model_type="evil"),
     "an unknown activation": edit("config.json", hidden_act="nosuch"),
     "a token type beyond": edit("config.json", type_vocab_size=0),
+    "gradients by training hooks": edit("config.json", gradient_checkpointing=True),
     "a quantised config": edit("config.json", quantization_config={"quant_method": "bitsandbytes"}),
 }
 WEIGHTS: dict[str, Change] = {
@@ -147,6 +148,7 @@ TOKENIZERS: dict[str, Change] = {
     "no unknown token": pieces(no_unknown),
     "ids beyond the table": pieces(ids_beyond),
     "a smaller table than the tokenizer has words": edit("config.json", vocab_size=20),
+    "a mask that is no word of it": edit("tokenizer_config.json", mask_token="<other>"),
     "a tokenizer that is deep": write("tokenizer.json", DEEP),
     "a tokenizer that is empty": write("tokenizer.json", ""),
     "a tokenizer of another class": edit("tokenizer_config.json", tokenizer_class="Nosuch"),

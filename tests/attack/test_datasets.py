@@ -313,6 +313,15 @@ def test_rows_without_end_are_not_kept(tmp_path: Path, monkeypatch: pytest.Monke
 # --- oddities ------------------------------------------------------------------------------------------
 
 
+def test_messages_about_names_are_short(tmp_path: Path) -> None:
+    many = tmp_path / "a.csv"
+    many.write_text(",".join(f"a column called {n}" for n in range(10_000)) + "\n" + "," * 9_999 + "\n")
+    for path in (many, tmp_path / ("x" * 300 + ".csv"), tmp_path / ("y/" * 3000) / "a.csv"):
+        with pytest.raises(HeedfulError) as told:
+            rows(path)
+        assert len(str(told.value)) < 1500
+
+
 def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
     csv = tmp_path / "a.csv"
     csv.write_text("text,text,label\na,b,1\n")

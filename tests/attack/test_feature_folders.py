@@ -17,7 +17,7 @@ from tests.io.reforged import agree
 
 from heedful import SAE, ActivationStore, HeedfulError
 from heedful.features.activations.shuffle import Shape
-from heedful.features.sae import checkpoint, pilot
+from heedful.features.sae import checkpoint, pilot, train
 from heedful.features.sae.config import Config
 from heedful.features.sae.settings import resolve_settings
 from heedful.features.sae.train import train_sae
@@ -230,3 +230,20 @@ def test_the_choice_of_a_pilot_has_a_limit(tmp_path: Path) -> None:
     enlarged(tmp_path / pilot.FILE)
     with pytest.raises(HeedfulError, match=r"pilot\.json has over"):
         pilot.read(tmp_path)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_numbers_that_are_not_finite_are_told_where_they_are(
+    value: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not as a fault of the model that the SAE is used with, and not as a training that went well."""
+    broken = sae()
+    broken.W_dec[1, 2] = value
+    broken.save(tmp_path / "sae")
+    with pytest.raises(HeedfulError, match="W_dec of the SAE has numbers that are not finite"):
+        SAE.load(tmp_path / "sae")
+    data = torch.randn(256, 4, generator=torch.Generator().manual_seed(0))
+    data[100] = value
+    monkeypatch.setattr(train, "mean_square_norm", lambda *_: 4.0)  # as a store states it
+    with pytest.raises(HeedfulError, match=r"the loss of step \d+ is not a finite number: the activ"):
+        train_sae(data, width=6, kind="topk", k=2, batch=32, steps=20)

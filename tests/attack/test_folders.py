@@ -292,6 +292,34 @@ def test_the_check_of_markup_can_fail() -> None:
     assert MARK in HTML
 
 
+@pytest.mark.parametrize("number", [1e301, -1e308])
+@pytest.mark.parametrize(
+    ("kind", "name"), [("steer", "repetition"), ("attribution", "scores"), ("lab", "seconds")]
+)
+def test_numbers_that_become_infinite_when_they_are_shown_are_refused(
+    runs: Path, kind: str, name: str, number: float, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(runs / kind, tmp_path / "run"))
+    data = json.loads((folder / "result.json").read_text())
+    at = next(at for at in leaves(data) if name in at)
+    forge(folder, "result.json", replaced(data, at, number))
+    with pytest.raises(HeedfulError, match="instead of a number of usual size"):
+        run_folder.read(folder)
+
+
+def test_a_table_without_columns_is_one_line(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = Path(shutil.copytree(runs / "lab", tmp_path / "run"))
+    data = json.loads((folder / "result.json").read_text())
+    tables = {at[:2] for at in leaves(data) if at[2:3] == ("columns",)}
+    assert tables
+    for table in tables:
+        forge(folder, "result.json", replaced(data, (*table, "columns"), []))
+        assert main(["report", str(folder)]) == 2
+        assert "damaged" in capsys.readouterr().err
+
+
 # --- an audit is what its shards say ---------------------------------------------------------------
 
 

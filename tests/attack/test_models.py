@@ -8,14 +8,17 @@ import logging
 import random
 import shutil
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from tests.attack import hostile_models as hostile
 from tests.server.serving import finished, listening
 
@@ -24,7 +27,7 @@ from heedful.cli.main import main
 from heedful.core.errors import HeedfulError
 from heedful.modalities import chat_template, limited_copy
 from heedful.modalities.encode import _turns_of
-from heedful.models import hf_load
+from heedful.models import config_limits
 from heedful.server import app
 
 CHAT = [{"role": "user", "content": "the cat sat"}]
@@ -49,7 +52,8 @@ def outcome(name: str, folder: Path, text: Any) -> str:
     """What became of it, in a line."""
     with in_time(name):
         try:
-            heedful.explain(heedful.load(str(folder)), text, ["grad-l2"], evidence=False)
+            methods = ["grad-l2", "integrated-gradients", "occlusion"]
+            heedful.explain(heedful.load(str(folder)), text, methods, evidence=False)
         except HeedfulError as error:
             return str(error)
     return "explained"
@@ -76,6 +80,46 @@ def test_strange_models_are_explained_or_told(kind: str, bert: Path, tmp_path: P
     assert all("NaN" in line for name, line in told.items() if "NaN" in name or "overflow" in name)
 
 
+@pytest.mark.parametrize("name", ["t5", "gpt2", "bert"])
+def test_nan_is_told_before_anything_is_written(
+    name: str, tmp_path: Path, shared: Callable[[str], Any]
+) -> None:
+    folder = hostile.sound(tmp_path / name, shared(name))
+    hostile.WEIGHTS["NaN in all weights"](folder)
+    assert "the first layer whose output contains a NaN is" in outcome(name, folder, "the cat sat")
+
+
+def test_settings_of_a_wrong_kind_are_one_line(tmp_path: Path, shared: Callable[[str], Any]) -> None:
+    """They are used only when the model writes."""
+    folder = hostile.sound(tmp_path / "t5", shared("t5"))
+    hostile.edit("config.json", max_position_embeddings="gelu")(folder)
+    assert "cannot run on this text: TypeError" in outcome("t5", folder, "the cat sat")
+
+
+def test_weights_that_do_not_fit_are_told_without_the_words_of_the_library(
+    bert: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(bert, tmp_path / "model"))
+    hostile.edit("config.json", intermediate_size=48)(folder)
+    assert "its weights have other sizes than its config says" in outcome("sizes", folder, "the cat sat")
+
+
+def test_a_model_that_is_prepared_for_training_is_explained(fresh: Callable[[str], Any]) -> None:
+    """Its embeddings ask for gradients by a hook."""
+    family = fresh("bert")
+    family.hf.gradient_checkpointing_enable()
+    family.hf.enable_input_require_grads()
+    model = heedful.load((family.hf, family.tokenizer))
+    made = heedful.explain(model, "the cat sat", ["integrated-gradients"], evidence=False)
+    expected = heedful.explain(
+        heedful.load((fresh("bert").hf, family.tokenizer)),
+        "the cat sat",
+        ["integrated-gradients"],
+        evidence=False,
+    )
+    np.testing.assert_allclose(made.attributions[0].scores, expected.attributions[0].scores, atol=1e-6)
+
+
 def test_nothing_of_a_config_reaches_the_loader_of_kernels(
     bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,10 +139,10 @@ def test_nothing_of_a_config_reaches_the_loader_of_kernels(
 def test_more_layers_than_tensors_are_refused_before_they_are_built(bert: Path, tmp_path: Path) -> None:
     config = json.loads((bert / "config.json").read_text())
     weights = [bert / "model.safetensors"]
-    hf_load.check_counts(bert / "config.json", config, weights)
+    config_limits.check_counts(bert / "config.json", config, weights)
     for changes in ({"num_hidden_layers": 257}, {"num_labels": 10**7}, {"text_config": {"n_layers": 10**6}}):
-        with pytest.raises(HeedfulError, match="cannot be right"):
-            hf_load.check_counts(bert / "config.json", config | changes, weights)
+        with pytest.raises(HeedfulError, match="is refused"):
+            config_limits.check_counts(bert / "config.json", config | changes, weights)
 
 
 @pytest.mark.parametrize(
@@ -113,8 +157,8 @@ def test_more_layers_than_tensors_are_refused_before_they_are_built(bert: Path, 
     ids=str,
 )
 def test_counts_in_lists_and_inside_other_configs_are_seen(changes: dict[str, Any], bert: Path) -> None:
-    with pytest.raises(HeedfulError, match="cannot be right"):
-        hf_load.check_counts("a model", changes, [bert / "model.safetensors"])
+    with pytest.raises(HeedfulError, match="is refused"):
+        config_limits.check_counts("a model", changes, [bert / "model.safetensors"])
 
 
 def test_numbers_that_count_no_layers_are_left_alone(bert: Path) -> None:
@@ -127,7 +171,42 @@ def test_numbers_that_count_no_layers_are_left_alone(bert: Path) -> None:
         "depths": [3, 4, 6, 3],
         "vocab_size": 10**6,
     }
-    hf_load.check_counts("a model", facts, [bert / "model.safetensors"])
+    config_limits.check_counts("a model", facts, [bert / "model.safetensors"])
+
+
+BOMBS: dict[str, tuple[str, dict[str, Any]]] = {
+    "groups of layers": ("albert", {"inner_group_num": 10**6}),
+    "layers of a block": ("perceiver", {"num_self_attends_per_block": 10**6}),
+    "sizes of blocks": ("funnel", {"block_sizes": [10**5], "architectures": ["FunnelModel"]}),
+    "a list of layers": ("reformer", {"attn_layers": ["local"] * 10**5}),
+    "a depth that is a factor": ("efficientnet", {"depth_coefficient": 1e5}),
+    "a list that is written out": ("gpt_neo", {"attention_types": [[["global"], 10**10]]}),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_layers_are_counted_whatever_a_config_calls_them(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind, changes = BOMBS[name]
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": kind} | changes))
+    save_file({f"weight {n}": torch.zeros(1) for n in range(100)}, tmp_path / "model.safetensors")
+    monkeypatch.setattr(limited_copy, "MAX_SECONDS", 3)
+    monkeypatch.setattr("transformers.AutoModel.from_pretrained", lambda *_, **__: pytest.fail("built"))
+    with in_time(name), pytest.raises(HeedfulError, match=r"the config of .* is refused") as refused:
+        heedful.load(str(tmp_path))
+    assert len(str(refused.value)) < 400
+
+
+def test_parts_are_counted_for_the_thread_that_builds() -> None:
+    with config_limits.limited_parts("a model", 10):
+        others = threading.Thread(target=lambda: torch.nn.Sequential(*[torch.nn.Linear(1, 1)] * 50))
+        others.start()
+        others.join()
+        torch.nn.Linear(1, 1)
+        with pytest.raises(HeedfulError, match="more than 10 parts"):
+            torch.nn.Sequential(*[torch.nn.Linear(1, 1) for _ in range(50)])
+    torch.nn.Sequential(*[torch.nn.Linear(1, 1) for _ in range(50)])
 
 
 def cached(hub: Path, bert: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -148,7 +227,7 @@ def test_counts_of_a_model_in_the_hubs_cache_are_checked_too(
     folder = cached(tmp_path, bert, monkeypatch)
     heedful.load("someone/model", local_only=True)
     hostile.CONFIGS[change](folder)
-    with in_time(change), pytest.raises(HeedfulError, match="someone/model cannot be right"):
+    with in_time(change), pytest.raises(HeedfulError, match="the config of someone/model is refused"):
         heedful.load("someone/model", local_only=True)
 
 
@@ -174,7 +253,7 @@ def test_a_model_far_larger_than_its_weights_is_refused_before_it_is_built(
     hostile.edit("config.json", **changes)(folder)
     library = "transformers.AutoModelForSequenceClassification.from_pretrained"
     monkeypatch.setattr(library, lambda *_, **__: pytest.fail("built"))
-    with pytest.raises(HeedfulError, match=r"cannot be right: its config asks for .* MB"):
+    with pytest.raises(HeedfulError, match=r"is refused: it asks for .* MB"):
         heedful.load(str(folder))
 
 
@@ -189,10 +268,10 @@ def test_the_models_that_come_with_heedful_are_about_as_large_as_their_weights(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the spare bytes, of which they need none."""
-    monkeypatch.setattr(hf_load, "SIZE_SPARE", 0)
+    monkeypatch.setattr(config_limits, "SIZE_SPARE", 0)
     heedful.load(f"zoo:{name}")
-    monkeypatch.setattr(hf_load, "SIZE_FACTOR", 0.5)
-    with pytest.raises(HeedfulError, match="cannot be right"):
+    monkeypatch.setattr(config_limits, "SIZE_FACTOR", 0.5)
+    with pytest.raises(HeedfulError, match="is refused"):
         heedful.load(f"zoo:{name}")
 
 

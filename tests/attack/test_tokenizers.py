@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
+import transformers
 from tests.attack import hostile_models as hostile
 from tests.server.serving import finished, listening
 
@@ -23,7 +25,7 @@ from heedful.cli.main import main
 from heedful.core.errors import HeedfulError
 from heedful.modalities import limited_copy, tokenizer_calls
 from heedful.models import hf_load
-from heedful.models.tokenizer_steps import MAX_STEPS, check_steps
+from heedful.models.tokenizer_steps import MAX_STEPS, check_steps, has_slow_pattern
 from heedful.server import app
 
 
@@ -212,13 +214,32 @@ def test_a_pattern_that_gives_up_is_one_line_of_the_command(
 
 
 def test_a_decoder_that_gives_up_is_one_sentence(folder: Path) -> None:
+    """Of a tokenizer that the user loaded; see the next test."""
     change = replaced("(a+a+)+(a+a+)+b", "x", "Regex")
     hostile.pieces(lambda facts: facts.update(decoder=change))(folder)
-    model = heedful.load(str(folder))
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
     name = "a" * 36
-    model.tokenizer.add_tokens([name])
+    tokenizer.add_tokens([name])
     with pytest.raises(HeedfulError, match="the tokenizer failed on this list of tokens"):
-        model.decode([model.tokenizer.convert_tokens_to_ids(name)])
+        tokenizer_calls.decoded(tokenizer, [tokenizer.convert_tokens_to_ids(name)])
+
+
+def test_a_decoder_that_may_never_end_is_refused(folder: Path) -> None:
+    """While it writes a text, no other thread runs, and no interrupt is seen."""
+    change = {"type": "Sequence", "decoders": [replaced("(a|a)*b", "x", "Regex")]}
+    hostile.pieces(lambda facts: facts.update(decoder=change))(folder)
+    with pytest.raises(HeedfulError, match="is not used: its decoder has a pattern that may take hours"):
+        heedful.load(str(folder))
+
+
+@pytest.mark.parametrize("pattern", [" {2,}", "▁", "\\s+", "[\u0300-\u036f]", "a\\.b*", "[ab]{2,3}", " ?"])
+def test_patterns_that_go_over_a_text_once_are_no_risk(pattern: str) -> None:
+    assert not has_slow_pattern(sequence(replaced(pattern, "x", "Regex")))
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+b", "a+b", "a*a*", "(a|a)*", "a{1000}", "a{2,}b", "a++", "a+|b"])
+def test_other_patterns_are(pattern: str) -> None:
+    assert has_slow_pattern(sequence(replaced(pattern, "x", "Regex")))
 
 
 def test_a_pattern_that_gives_up_is_one_sentence_of_the_page(folder: Path, tmp_path: Path) -> None:
@@ -253,17 +274,27 @@ def test_a_pattern_that_takes_too_long_is_one_sentence(folder: Path, monkeypatch
     assert model.encode("the cat")  # the next text is read
 
 
+@pytest.mark.parametrize("place", ["tokenizer.json", "tokenizer_config.json"])
 def test_a_tokenizer_that_is_not_built_in_time_is_refused(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    place: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Added tokens are normalised while it is built."""
+    """Added tokens are normalised while it is built, whichever file they are in."""
     change = {"normalizer": replaced("(a+a+)+(a+a+)+b", "x", "Regex")}
     hostile.pieces(lambda facts: facts.update(change))(folder)
-    added = {"id": 1000, "content": DRIPS, "single_word": False, "lstrip": False, "rstrip": False}
+    added = {"content": DRIPS, "single_word": False, "lstrip": False, "rstrip": False}
     added |= {"normalized": True, "special": False}
-    hostile.pieces(lambda facts: facts["added_tokens"].append(added))(folder)
+    if place == "tokenizer.json":
+        hostile.pieces(lambda facts: facts["added_tokens"].append({"id": 1000, **added}))(folder)
+    else:
+        hostile.edit(place, added_tokens_decoder={"1000": added})(folder)
     monkeypatch.setattr(limited_copy, "MAX_SECONDS", 1)
-    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", lambda *_, **__: pytest.fail("built"))
+    here, real = os.getpid(), transformers.AutoTokenizer.from_pretrained
+
+    def in_a_copy(*args: Any, **options: Any) -> Any:
+        assert os.getpid() != here, "built"
+        return real(*args, **options)
+
+    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", in_a_copy)
     with pytest.raises(HeedfulError, match=r"the tokenizer of .* is not used: building it took over"):
         heedful.load(str(folder))
 

@@ -129,6 +129,10 @@ class Table:
     bars: bool = False  # the terminal draws the shade of a cell as a bar
     style: str = ""
 
+    def __post_init__(self) -> None:
+        if not self.columns:
+            raise ValueError("a table without columns")
+
 
 @dataclass(frozen=True)
 class Piece:

@@ -41,6 +41,13 @@ class HeedfulError(Exception):
         return " ".join(map(_closed, filter(None, [f"{what}: {why}" if why else what, fix])))
 
 
+def first_line(error: BaseException) -> str:
+    """Of what another library says, as the reason of a sentence."""
+    lines = [line for line in map(str.strip, str(error).splitlines()) if line] or [type(error).__name__]
+    first, *rest = lines
+    return f"{first} {rest[0]}"[:300] if first.endswith(":") and rest else first[:300]
+
+
 def out_of_memory(error: BaseException) -> bool:
     """torch tells of memory in several ways; a CPU allocation failure is a plain RuntimeError."""
     text = str(error).lower()

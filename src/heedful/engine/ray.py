@@ -23,7 +23,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from heedful.core.errors import HeedfulError
+from heedful.core.errors import HeedfulError, first_line
 from heedful.core.model import Model
 from heedful.core.whole_numbers import whole_number
 
@@ -142,7 +142,7 @@ def _begin(cluster: Cluster) -> None:
             ray.init(cluster.address, log_to_driver=False, logging_level=logging.ERROR, **own)
     except (ConnectionError, ValueError, RuntimeError) as error:
         where = f"at {cluster.address}" if cluster.address else "here"
-        raise HeedfulError(f"there is no Ray cluster {where}", str(error).strip().splitlines()[0]) from None
+        raise HeedfulError(f"there is no Ray cluster {where}", first_line(error)) from None
 
 
 def _check_address(address: str) -> None:

@@ -59,8 +59,11 @@ def integrated_gradients(
     def look(shares: list[float]) -> tuple[Floats, Floats]:
         steps = torch.tensor(shares, dtype=text.dtype, device=text.device)[:, None, None]
         values, grads = q.gradients(base + steps * (text - base))  # (n,), (n, T + W, d)
-        slopes = (text - base).double() * grads.double()
-        return values.cpu().numpy(), q.by_atom(lambda part: part.sum(-1), slopes).cpu().numpy()
+        slopes = q.by_atom(lambda part: part.sum(-1), (text - base).double() * grads.double())
+        if not (bool(values.isfinite().all()) and bool(slopes.isfinite().all())):
+            what = "a gradient between the baseline and the input is not a finite number"
+            raise HeedfulError(what, "the weights are very large", "Use another method")
+        return values.cpu().numpy(), slopes.cpu().numpy()
 
     path = Path(look)
     scores, gap = path.integrated(tolerance, most if q.left is None else min(most, q.left))

@@ -31,6 +31,17 @@ from heedful.core.errors import HeedfulError
 T = TypeVar("T")
 MAX_DEPTH = 64  # objects and lists inside each other
 LARGE_NUMBER = re.compile(r"[eE]\+?\d{3}|\d{300}", re.ASCII)  # may be a number that no float holds
+MAX_NUMBER = 1e300  # larger ones become infinite where they are shown, as per cent or as a length
+WORDS = {
+    float: "a number",
+    int: "a whole number",
+    bool: "true or false",
+    str: "a text",
+    type(None): "null",
+    tuple: "a list",
+    list: "a list",
+    Sequence: "a list",
+}
 INFINITE = {"Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -135,7 +146,7 @@ def _read(hint: Any, data: Any) -> Any:
         return {key(name): _read(item, value) for name, value in data.items()}
     plain = isinstance(hint, type) and isinstance(data, hint)
     if not plain or (isinstance(data, bool) and hint is not bool):
-        raise ValueError(f"{data!r:.60} where {getattr(hint, '__name__', hint)} must stand")
+        raise ValueError(f"{data!r:.60} instead of {_word(hint)}")
     return data
 
 
@@ -145,7 +156,9 @@ def _float(data: Any) -> float:
     if isinstance(data, str) and data in INFINITE:
         return INFINITE[data]
     if isinstance(data, bool) or not isinstance(data, int | float):
-        raise ValueError(f"{data!r:.60} where a number must stand")
+        raise ValueError(f"{data!r:.60} instead of a number")
+    if abs(data) > MAX_NUMBER:
+        raise ValueError(f"{data!r:.60} instead of a number of usual size")
     return float(data)
 
 
@@ -158,13 +171,18 @@ def _one_of(hints: tuple[Any, ...], data: Any) -> Any:
             return _read(hint, data)
         except ValueError:
             continue
-    raise ValueError(f"{data!r:.60} is none of: {', '.join(map(str, hints))}")
+    raise ValueError(f"{data!r:.60} instead of {' or '.join(dict.fromkeys(map(_word, hints)))}")
+
+
+def _word(hint: Any) -> str:
+    """What a reader calls it; classes of the code are objects for them."""
+    return next((word for kind, word in WORDS.items() if (get_origin(hint) or hint) is kind), "an object")
 
 
 def _items(kind: Any, hints: tuple[Any, ...], data: list[Any]) -> Any:
     if kind is tuple and hints[-1] is not Ellipsis:
         if len(hints) != len(data):
-            raise ValueError(f"{len(data)} values where {len(hints)} must stand")
+            raise ValueError(f"{len(data)} values instead of {len(hints)}")
         return tuple(_read(hint, item) for hint, item in zip(hints, data, strict=True))
     return kind(_read(hints[0], item) for item in data)
 
@@ -173,7 +191,7 @@ def _object(kind: Any, data: Any) -> Any:
     if isinstance(data, kind):
         return data  # read before, for several that share it
     if not isinstance(data, dict):
-        raise ValueError(f"{data!r:.60} where an object must stand")
+        raise ValueError(f"{data!r:.60} instead of an object")
     hints, values = _hints(kind), {}
     for each in fields(kind):
         if each.name in data:

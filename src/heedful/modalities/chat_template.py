@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from heedful.core.errors import HeedfulError
+from heedful.core.errors import HeedfulError, first_line
 from heedful.modalities.limited_copy import LIMITS, limited
 
 MAX_CHARS = 1_000_000  # that a template may write: more than any model reads
@@ -38,6 +38,6 @@ def _tried(tokenizer: Any, messages: Sequence[Mapping[str, str]], waiting: bool)
     try:
         text = tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=waiting)
     except Exception as error:  # whatever a stranger's program raises
-        lines = str(error).strip().splitlines()
-        return f"!{type(error).__name__}{': ' if lines else ''}{lines[0][:300] if lines else ''}"
+        name, line = type(error).__name__, first_line(error)
+        return f"!{name}" if line == name else f"!{name}: {line}"
     return f"={text}" if isinstance(text, str) else "!it wrote no text"

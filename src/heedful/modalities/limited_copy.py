@@ -1,4 +1,4 @@
-"""A stranger's program (a chat template, a pattern of a tokenizer) in a short-lived copy of this process that
+"""A stranger's program (a chat template, a pattern, a config) in a short-lived copy of this process that
 has limits of its own. Where processes cannot be copied (Windows), it runs here without them.
 
 Cost: copying a process takes some milliseconds.
@@ -14,29 +14,32 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 
 MAX_SECONDS = 10
 MAX_BYTES = 1 << 30  # memory that it may take
 LIMITS = f"{MAX_SECONDS} s or {MAX_BYTES >> 20} MB"
+_one_at_a_time = Lock()
 
 
 def limited(call: Callable[[], bytes]) -> bytes:
     """What the call gives; b"" if it needs more than the limits, or fails."""
     if not hasattr(os, "fork"):
         return call()
-    reader, writer = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that threads are not copied is meant
-        child = os.fork()
-    if child == 0:
-        try:
-            os.close(reader)
-            _limit()
-            with os.fdopen(writer, "wb") as out:
-                out.write(call())
-        finally:
-            os._exit(0)
-    os.close(writer)
+    with _one_at_a_time:  # a copy made by another thread would keep the writing end, and reading never end
+        reader, writer = os.pipe()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that threads are not copied is meant
+            child = os.fork()
+        if child == 0:
+            try:
+                os.close(reader)
+                _limit()
+                with os.fdopen(writer, "wb") as out:
+                    out.write(call())
+            finally:
+                os._exit(0)
+        os.close(writer)
     try:
         return _read(reader)
     finally:

@@ -5,7 +5,9 @@ which Python sees as an exception that no `except Exception` catches. Rust itsel
 stderr, which cannot be held back without taking stderr away from all threads.
 
 A pattern may also stay below that limit at every letter and take hours in all. Nothing can stop such a call,
-and Ctrl-C waits for it. So each call has a thread of its own, which is left behind when its time is over.
+and Ctrl-C waits for it. So each call that reads a text has a thread of its own, which is left behind when
+its time is over. A call that writes a text keeps all threads waiting, so a tokenizer whose decoder has such a
+pattern is refused (heedful.models.tokenizer_steps).
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from contextlib import contextmanager
 from threading import Thread
 from typing import Any, TypeVar
 
-from heedful.core.errors import HeedfulError
+from heedful.core.errors import HeedfulError, first_line
 
 PANIC = "PanicException"  # of the module pyo3_runtime, which cannot be imported
 MAX_SECONDS = 30  # for a short text; real tokenizers need milliseconds
@@ -27,15 +29,14 @@ Given = TypeVar("Given")
 def tokenized(tokenizer: Any, *texts: Any, **options: Any) -> Any:
     """What the tokenizer gives for a text, a pair or a list of texts, without remarks about long ones."""
     letters = sum(map(_letters, texts))
-    with _panics_told("text"):
+    with panics_as_errors("the tokenizer failed on this text", FIX):
         return _in_time(lambda: tokenizer(*texts, verbose=False, **options), letters, "text")
 
 
 def decoded(tokenizer: Any, ids: Sequence[int], **options: Any) -> str:
     """The text of these tokens."""
-    what = "list of tokens"
-    with _panics_told(what):
-        return str(_in_time(lambda: tokenizer.decode(list(ids), **options), len(ids), what))
+    with panics_as_errors("the tokenizer failed on this list of tokens", FIX):
+        return str(tokenizer.decode(list(ids), **options))
 
 
 def _letters(texts: Any) -> int:
@@ -64,15 +65,10 @@ def _in_time(call: Callable[[], Given], size: int, what: str) -> Given:
 
 
 @contextmanager
-def _panics_told(what: str) -> Iterator[None]:
+def panics_as_errors(what: str, fix: str) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
         if type(error).__name__ != PANIC:
             raise
-        lines = str(error).strip().splitlines() or [PANIC]
-        raise HeedfulError(
-            f"the tokenizer failed on this {what}",
-            lines[0][:300],
-            FIX,
-        ) from None
+        raise HeedfulError(what, first_line(error), fix) from None

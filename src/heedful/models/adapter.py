@@ -298,7 +298,7 @@ class TokenModel(TokenReader):
         """(T, d) embeddings of the tokens, those in `replaced` by the token (or mean embedding) `by`."""
         inputs, _ = self.batch([self._replaced(text_of(x), replaced, by)], Target("token"))  # the text alone
         with torch.inference_mode(False), torch.no_grad():
-            return self.backend.lookup(inputs)[0]
+            return self.backend.lookup(inputs)[0].detach()  # training hooks may ask for gradients
 
     def lookup_written(self, target: Target, replaced: Sequence[int] = (), by: str = "") -> Tensor:
         """(W, d) the same of what was written, as the model reads it after a text."""
@@ -308,7 +308,7 @@ class TokenModel(TokenReader):
             return self.lookup(written, target, replaced, by)
         row = self._replaced(written, replaced, by)
         with torch.inference_mode(False), torch.no_grad():
-            return self.backend.lookup_written(torch.tensor([row.ids]), row.blank)[0]
+            return self.backend.lookup_written(torch.tensor([row.ids]), row.blank)[0].detach()
 
     def gradients(self, x: Input, target: Target, embeds: Tensor) -> tuple[Tensor, Tensor]:
         """Target value (n,) and its gradient (n, T, d) at n points (n, T, d) in embedding space.

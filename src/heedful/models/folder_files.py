@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from heedful.core.errors import HeedfulError
+from heedful.io.files import read_regular
 
-MAX_TEXT_BYTES = 256 << 20  # of a config, a tokenizer, a template; the largest tokenizers have about 40 MB
+MAX_MODEL_TEXT = 256 << 20  # of a config, a tokenizer, a template; the largest tokenizers have about 40 MB
 TEXTS = (".json", ".jinja", ".txt", ".model", ".spm", ".bpe", ".tiktoken")  # what is read as a whole
 TEMPLATES = "additional_chat_templates"  # the only folder in it from which transformers reads
 
@@ -32,9 +33,9 @@ def check_files(folder: Path) -> None:
             raise HeedfulError(
                 f"{path} is not a regular file", "it is a pipe or a device", "Remove it from the model folder"
             )
-        if path.suffix.lower() in TEXTS and facts.st_size > MAX_TEXT_BYTES:
+        if path.suffix.lower() in TEXTS and facts.st_size > MAX_MODEL_TEXT:
             raise HeedfulError(
-                f"{path} is too large", f"the limit is {MAX_TEXT_BYTES >> 20} MB", "Save the model again"
+                f"{path} is too large", f"the limit is {MAX_MODEL_TEXT >> 20} MB", "Save the model again"
             )
     for index in sorted(folder.glob("*.index.json")):
         _check_index(index)
@@ -52,8 +53,8 @@ def _entries(folder: Path) -> Iterator[Path]:
 def _check_index(index: Path) -> None:
     """transformers opens whatever path stands in it."""
     try:
-        facts = json.loads(index.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        facts = json.loads(read_regular(index, MAX_MODEL_TEXT))
+    except (ValueError, RecursionError):
         return  # it may be of no use; if it is used, transformers says what is wrong
     named = facts.get("weight_map") if isinstance(facts, dict) else None
     for name in named.values() if isinstance(named, dict) else ():

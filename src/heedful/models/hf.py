@@ -35,6 +35,7 @@ from heedful.models.guided_relu import GuidedRelu
 from heedful.models.hf_config import fingerprint, kind_of, labels_of, window_of
 from heedful.models.prefix_cache import after, first, plain
 from heedful.models.relevance_rules import RelevanceRules, relevances
+from heedful.models.run_errors import RUN_ERRORS, run_errors
 from heedful.models.value_zeroing import can_zero
 
 if TYPE_CHECKING:
@@ -62,8 +63,8 @@ class HFBackend(Backend):
         if not self.labels:
             return
         logits = None
-        with untouched(self.model), torch.inference_mode(), suppress(ValueError, RuntimeError):
-            logits = getattr(self.model(**self._arguments(self._probe_inputs(1))), "logits", None)
+        with untouched(self.model), torch.inference_mode(), suppress(HeedfulError):
+            logits = getattr(self._run(**self._arguments(self._probe_inputs(1))), "logits", None)
         if logits is None or logits.shape != (1, len(self.labels)):
             raise HeedfulError(
                 f"{type(self.model).__name__} is neither a sequence classifier nor a language model",
@@ -118,6 +119,10 @@ class HFBackend(Backend):
         return _mean(self.decoder_embedding, self.device)
 
     # --- passes ------------------------------------------------------------------------------------
+
+    def _run(self, **arguments: Any) -> Any:
+        with run_errors(self.name):
+            return self.model(**arguments)
 
     def _arguments(self, inputs: Inputs, **more: Any) -> dict[str, Any]:
         wish = {
@@ -179,23 +184,23 @@ class HFBackend(Backend):
         """Logits with the user's own attention implementation."""
         with untouched(self.model):
             if inputs.embeds is None and not inputs.blank and not inputs.answer_blank:
-                return self._kept(self.model(**self._arguments(inputs)).logits, inputs)
+                return self._kept(self._run(**self._arguments(inputs)).logits, inputs)
             with self._embedding_hook(inputs):
-                return self._kept(self.model(**self._arguments(inputs)).logits, inputs)
+                return self._kept(self._run(**self._arguments(inputs)).logits, inputs)
 
     def begun(self, ids: Sequence[int]) -> Any:
         """Keys and values of a text, for rows that begin like it; None where they cannot be shared."""
         row = torch.tensor([list(ids)])
         arguments = self._arguments(Inputs(row, torch.ones_like(row), keep_positions=(len(ids) - 1,)))
         with untouched(self.model), torch.inference_mode():
-            out = self.model(**(arguments | {"use_cache": True}))
+            out = self._run(**(arguments | {"use_cache": True}))
         return plain(getattr(out, "past_key_values", None))
 
     def forward_after(self, inputs: Inputs, past: Any) -> Tensor:
         """Logits of what follows tokens whose keys and values are given."""
         with untouched(self.model), self._embedding_hook(inputs) if inputs.blank else nullcontext():
             arguments = self._arguments(inputs) | {"past_key_values": past, "use_cache": True}
-            return self._kept(self.model(**arguments).logits, inputs)
+            return self._kept(self._run(**arguments).logits, inputs)
 
     @cached_property
     def shares_prefixes(self) -> bool:
@@ -211,7 +216,7 @@ class HFBackend(Backend):
             with torch.inference_mode():
                 expected = self.forward(whole)
                 tensor = self.forward_after(after(whole, None, 4)[0], first(past, 4, 2))
-        except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
+        except (HeedfulError, *RUN_ERRORS):
             return False
         return _same(tensor, expected)
 
@@ -224,7 +229,7 @@ class HFBackend(Backend):
             eager_attention(self.model) as before,
             self._embedding_hook(inputs, leaf, answer),
         ):
-            out = self.model(**self._arguments(inputs, output_attentions=True, output_hidden_states=True))
+            out = self._run(**self._arguments(inputs, output_attentions=True, output_hidden_states=True))
         if not leaf:
             raise HeedfulError(
                 f"{self.name} never called its input embedding", "gradients cannot be taken there"
@@ -236,7 +241,7 @@ class HFBackend(Backend):
     def attention_only(self, inputs: Inputs) -> AttentionOutput:
         """Attention weights of one pass in eager attention; logits, if there are any, are not looked at."""
         with untouched(self.model), eager_attention(self.model) as before, torch.no_grad():
-            out = self.model(**self._arguments(inputs, output_attentions=True))
+            out = self._run(**self._arguments(inputs, output_attentions=True))
         names = ("attentions", "cross_attentions", "decoder_attentions")
         if self.config.is_encoder_decoder:
             names = ("encoder_attentions", *names[1:])
@@ -262,19 +267,19 @@ class HFBackend(Backend):
         """(logits, embeddings) of a pass with a graph, in the user's own attention implementation."""
         leaf: list[Tensor] = []
         with untouched(self.model), self._embedding_hook(inputs, leaf):
-            return self._kept(self.model(**self._arguments(inputs)).logits, inputs), leaf[0]
+            return self._kept(self._run(**self._arguments(inputs)).logits, inputs), leaf[0]
 
     def relevances(self, inputs: Inputs, score: Callable[[Tensor], Tensor]) -> tuple[Tensor, ...]:
         """Relevance of each layer's attention weights, (H, T, T); see heedful.models.relevance_rules."""
         leaf: list[Tensor] = []
         with torch.inference_mode(False), torch.enable_grad(), untouched(self.model):
             with eager_attention(self.model), self._embedding_hook(inputs, leaf), RelevanceRules():
-                out = self.model(**self._arguments(inputs, output_attentions=True))
+                out = self._run(**self._arguments(inputs, output_attentions=True))
             return relevances(out.logits, tuple(out.attentions), score)
 
     def runner(self, inputs: Inputs) -> Callable[[], Any]:
         """A plain pass, for those who look inside by hooks."""
-        return lambda: self.model(**self._arguments(inputs))
+        return lambda: self._run(**self._arguments(inputs))
 
     @cached_property
     def sites(self) -> Sites:
@@ -283,12 +288,12 @@ class HFBackend(Backend):
         with untouched(self.model), torch.inference_mode():
             try:
                 results = find_sites(
-                    self.model, lambda: self.model(**self._arguments(inputs, output_attentions=True))
+                    self.model, lambda: self._run(**self._arguments(inputs, output_attentions=True))
                 )
-                plain = self.model(**self._arguments(inputs))[0]
+                plain = self._run(**self._arguments(inputs))[0]
                 with attending(self.model, results, lambda seen: seen.reweighed(seen.weights.clone())):
-                    same = self.model(**self._arguments(inputs))[0]
-            except (HeedfulError, AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError):
+                    same = self._run(**self._arguments(inputs))[0]
+            except (HeedfulError, *RUN_ERRORS):
                 return {}
         return results if _same(same, plain) else {}
 
@@ -301,8 +306,11 @@ class HFBackend(Backend):
         return attending(self.model, self.sites, edit)
 
     def find_nan(self, inputs: Inputs) -> str | None:
+        if self.kind == "encoder-decoder" and inputs.answer is None:  # nothing is written yet
+            starts = [[self.special_id("decoder_start") or 0]] * len(inputs.ids)
+            inputs = replace(inputs, answer=torch.tensor(starts))
         with untouched(self.model), torch.no_grad(), self._embedding_hook(inputs):
-            return first_broken_layer(self.model, lambda: self.model(**self._arguments(inputs)))
+            return first_broken_layer(self.model, lambda: self._run(**self._arguments(inputs)))
 
     # --- what it can do ----------------------------------------------------------------------------
 
@@ -317,7 +325,7 @@ class HFBackend(Backend):
             try:
                 with GuidedRelu() as rule:  # counts ReLUs
                     out = self.traced(inputs)
-            except (HeedfulError, AttributeError, RuntimeError, TypeError, ValueError):
+            except (HeedfulError, *RUN_ERRORS):
                 return frozenset(result)
             maps = (*out.attentions, *out.cross)
             grads = torch.autograd.grad(out.logits.float().sum(), [out.embeds, *maps], allow_unused=True)
@@ -340,7 +348,7 @@ class HFBackend(Backend):
     def _has_rules(self, inputs: Inputs) -> bool:
         try:
             return bool(self.relevances(inputs, lambda logits: logits[0, 0]))
-        except (HeedfulError, AttributeError, IndexError, RuntimeError, TypeError, ValueError):
+        except (HeedfulError, *RUN_ERRORS):
             return False
 
     def _probe_inputs(self, rows: int) -> Inputs:
@@ -371,7 +379,7 @@ class HFBackend(Backend):
             expected = self.forward(alone)[0]
             try:
                 result = self.forward(padded)[0]
-            except (ValueError, RuntimeError):
+            except HeedfulError:
                 return True
         return not _same(result, expected)
 
@@ -426,6 +434,7 @@ class HFBackend(Backend):
             set_generation(self.model, config),
             torch.inference_mode(),
             seeded(seed),
+            run_errors(self.name),
         ):
             out = self.model.generate(
                 inputs.ids.to(self.device),

@@ -9,38 +9,29 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from copy import deepcopy
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import torch
 from torch import nn
 
-from heedful.core.errors import HeedfulError
+from heedful.core.errors import HeedfulError, first_line
 from heedful.core.model import Model
+from heedful.io.files import read_regular
 from heedful.modalities.image_files import pillow
-from heedful.modalities.tokenizer_calls import tokenized
+from heedful.modalities.tokenizer_calls import panics_as_errors, tokenized
 from heedful.models import tokenizer_steps
 from heedful.models.adapter import TokenModel
+from heedful.models.config_limits import SAVE_AGAIN, check_config, check_counts, check_size
 from heedful.models.dual_load import dual_encoder, zero_shot
-from heedful.models.folder_files import check_files
+from heedful.models.folder_files import MAX_MODEL_TEXT, check_files
 from heedful.models.hf import HFBackend
 from heedful.models.image_model import ImageModel
 from heedful.models.image_reader import reader_of
 from heedful.models.vector_modules import is_dual_encoder
 
-MAX_CONFIG_BYTES = 1 << 26
-MAX_LABELS = 1_000_000
-MIN_LAYERS = 256  # so many are believed; more only with as many tensors
-MAX_LAYERS = 1024  # where the tensors are not here yet
-MAX_EXPERTS = 20_000  # often many of them are one tensor
-COUNTS = re.compile(r"layers$|^n(um)?_layer$|blocks$|^depths?$|stages$|repeats$")
-SIZE_FACTOR = 4  # weights of 4 bits become numbers of 16 bits
-SIZE_SPARE = 256 << 20  # bytes, for tables that are computed and not stored
 MAX_NAME = 4096  # characters: no path is longer
 ANY_TEXT = "a text 𪚥"  # with a word that nobody knows
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
@@ -99,7 +90,9 @@ def load_pretrained(
 
         facts, _ = transformers.PretrainedConfig.get_config_dict(source, **options)
         check_counts(source, facts, sorted(folder.glob("*.safetensors")))
+        check_config(source, options)
         config = transformers.AutoConfig.from_pretrained(source, **options)
+        config.gradient_checkpointing = False  # saves memory in training, and turns gradients on here
         config._attn_implementation = None  # may name a program on the hub, which would be loaded and run
         auto = getattr(transformers, auto_class(config, task))
         check_size(source, auto, config, sorted(folder.glob("*.safetensors")), trust_remote_code)
@@ -157,14 +150,12 @@ def check_folder(folder: Path, allow_pickle: bool) -> None:
         )
     check_files(folder)
     try:
-        with config.open("rb") as file:
-            facts = json.loads(file.read(MAX_CONFIG_BYTES))
+        facts = json.loads(read_regular(config, MAX_MODEL_TEXT))
     except (ValueError, RecursionError) as error:
         raise HeedfulError(f"{config} is not valid JSON", str(error)) from None
     if not isinstance(facts, dict):
         raise HeedfulError(f"{config} is not a model config", f"it contains a {type(facts).__name__}")
-    if weights := sorted(folder.glob("*.safetensors")):
-        check_counts(config, facts, weights)
+    if any(folder.glob("*.safetensors")):
         return
     pickles = sorted(path.name for path in folder.iterdir() if path.suffix in PICKLES)
     if not pickles:
@@ -179,77 +170,6 @@ def check_folder(folder: Path, allow_pickle: bool) -> None:
             "loading a pickle can run any code its author put in it",
             "Convert it to safetensors, or use allow_pickle=True (--allow-pickle) if you trust the author",
         )
-
-
-def check_counts(config: str | Path, facts: dict[str, Any], weights: list[Path]) -> None:
-    """Refuse more layers than there are tensors: building them would take hours, and all would be missing.
-
-    config    a file, a folder or a hub id, for the message
-    weights   its safetensors files; none: they are not downloaded yet
-    """
-    most = max(MIN_LAYERS, _tensors(weights)) if weights else MAX_LAYERS
-    for name, count in _whole_numbers(facts):
-        limit = MAX_LABELS if name == "num_labels" else most if COUNTS.search(name) else None
-        limit = MAX_EXPERTS if name.endswith("experts") else limit
-        if limit is not None and not 0 <= count <= limit:
-            raise HeedfulError(f"{config} cannot be right", f"{name} is {count:,}, not 0 to {limit:,}")
-
-
-def check_size(
-    source: str | Path, auto: Any, config: Any, weights: list[Path], trust_remote_code: bool
-) -> None:
-    """Refuse a model that is far larger than its weights: what is missing would be allocated before it is
-    refused. The model is built without memory first, as transformers does it."""
-    if not weights:  # not downloaded yet
-        return
-    from transformers import initialization
-
-    safe = getattr(initialization, "meta_device_safe_creation_ops", nullcontext)  # not in transformers 5.0
-    try:
-        with torch.device("meta"), initialization.no_init_weights(), safe():
-            model = auto.from_config(deepcopy(config), trust_remote_code=trust_remote_code)
-        model.tie_weights()
-    except Exception:
-        return  # loading fails in the same way, and the error is explained there
-    needed = sum(t.numel() * t.element_size() for t in (*model.parameters(), *model.buffers()))
-    stored = sum(path.stat().st_size for path in weights)
-    if needed > SIZE_FACTOR * stored + SIZE_SPARE:
-        raise HeedfulError(
-            f"{source} cannot be right",
-            f"its config asks for {needed >> 20:,} MB, and its weights have {stored >> 20:,} MB",
-            "Save the model again",
-        )
-
-
-def _whole_numbers(facts: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    """(name, number) of all that a config holds, in lists and in configs inside it, too. In lists, numbers
-    below zero count from the end; depths count as their sum, too."""
-    waiting: list[tuple[str, Any]] = [("", facts)]
-    while waiting:
-        name, value = waiting.pop()
-        if isinstance(value, dict):
-            waiting += ((str(key), one) for key, one in value.items())
-        elif isinstance(value, list):
-            inside = [abs(one) if isinstance(one, int) else one for one in value]
-            waiting += ((name, one) for one in inside)
-            if name == "depths":
-                yield name, sum(min(one, MAX_LABELS) for one in inside if isinstance(one, int))
-        elif isinstance(value, int):
-            yield name, value
-
-
-def _tensors(weights: list[Path]) -> int:
-    """How many there are in these files."""
-    from safetensors import SafetensorError, safe_open
-
-    tensors = 0
-    for path in weights:
-        try:
-            with safe_open(path, "pt") as file:
-                tensors += len(file.keys())
-        except (OSError, SafetensorError) as error:
-            raise HeedfulError(f"{path} cannot be read", first_line(error), "Save the model again") from None
-    return tensors
 
 
 def auto_class(config: Any, task: str | None) -> str:
@@ -290,7 +210,8 @@ def load_tokenizer(source: str | Path, options: dict[str, Any]) -> Any:
     fix = "Save one beside the model with tokenizer.save_pretrained(...), or pass tokenizer=..."
     tokenizer_steps.check_files(source, options)
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(source, **options)
+        with panics_as_errors(f"the tokenizer of {source} failed while it was built", fix):
+            tokenizer = transformers.AutoTokenizer.from_pretrained(source, **options)
     except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
         raise HeedfulError(f"{source} has no tokenizer that loads", first_line(error), fix) from error
     tokenizer_steps.check_built(source, tokenizer)
@@ -304,15 +225,10 @@ def load_tokenizer(source: str | Path, options: dict[str, Any]) -> Any:
 
 
 def looks_like_hub_id(source: str) -> bool:
-    """owner/name or name, in the characters hubs allow; a path with dots or slashes at its ends is no id."""
+    """owner/name, in the characters hubs allow; a path with dots or slashes at its ends is no id."""
     parts = source.split("/")
     allowed = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
     return len(parts) == 2 and all(part and set(part) <= allowed and part[0] not in "-." for part in parts)
-
-
-def first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:300] if lines else type(error).__name__
 
 
 @contextmanager
@@ -330,6 +246,9 @@ def explained(source: str) -> Iterator[None]:
                 "heedful runs no code from a model's author",
                 "Read that code, then pass trust_remote_code=True if you trust it",
             ) from error
+        if "ignore_mismatched_sizes" in text:
+            why = "its weights have other sizes than its config says"
+            raise HeedfulError(f"cannot load {source}", why, SAVE_AGAIN) from error
         if "safetensors" in text and "bin" in text:
             raise HeedfulError(
                 f"{source} has no safetensors weights",

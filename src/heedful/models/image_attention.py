@@ -21,9 +21,10 @@ from torch import Tensor, nn
 from heedful.core.errors import HeedfulError
 from heedful.models.attention_hooks import AttentionState, Edit, Sites, attending, find_sites
 from heedful.models.contexts import untouched
+from heedful.models.run_errors import RUN_ERRORS
 
 TRIED = 1e-5  # share of the logits within which two answers are the same
-FAILURES = (HeedfulError, AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError)
+FAILURES = (HeedfulError, *RUN_ERRORS)
 
 Run = Callable[..., Any]  # calls the module; takes output_attentions=True
 

@@ -42,6 +42,7 @@ from heedful.models.image_reader import ImageReader
 from heedful.models.image_rows import Composer, ImageRow, image_rows
 from heedful.models.picture_model import PictureModel
 from heedful.models.relevance_rules import RelevanceRules, relevances
+from heedful.models.run_errors import RUN_ERRORS
 from heedful.models.trace_pass import alone, as_trace, gradients
 from heedful.models.value_zeroing import can_zero, value_maps
 
@@ -50,7 +51,6 @@ MAX_STATED_SPECIAL = 16  # positions in front of patches whose size is stated
 MAX_GUESSED_SPECIAL = 5  # of patches whose size is guessed: a class token and four registers
 TRACE_SHARE = 2  # a pass with a graph takes so many times the memory
 PROBABILITIES = "The outputs of the model are probabilities, not logits: scores are changes of a probability"
-RUN_ERRORS = (AttributeError, IndexError, RuntimeError, TypeError, ValueError)  # of a module that is run
 MAX_REASON = 300  # characters of what it said
 FAILURES = (HeedfulError, *RUN_ERRORS)
 

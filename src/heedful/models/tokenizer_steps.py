@@ -23,7 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from heedful.core.errors import HeedfulError
+from heedful.io.files import read_regular
 from heedful.modalities.limited_copy import LIMITS, limited
+from heedful.models.folder_files import MAX_MODEL_TEXT
 
 MAX_GROWTH = (
     64  # the largest of a real tokenizer is about 40: NFKC by a table (18), and signs before words (2)
@@ -34,9 +36,10 @@ PROGRAMS = ("normalizer", "pre_tokenizer", "decoder", "post_processor")
 FORMS = {"NFC": 3, "NFD": 4, "NFKC": 18, "NFKD": 18, "Lowercase": 3, "BertNormalizer": 3}  # worst character
 WRITERS = {"ByteLevel": 5, "Metaspace": 2}  # with a space or a sign before each part
 # a pattern of which every part takes at least one character: sets, letters, and repeats from one upwards
-TAKES_ONE = re.compile(
-    r"(?:(?:\[[^\[\]\\]+\]|\\[sSdDwWnrt]|\\[^A-Za-z0-9]|[^\\\[\](){}|*?^$+])(?:\+|\{[1-9]\d*(?:,\d*)?\})?)+"
-)
+ONE = r"(?:\[[^\[\]\\]+\]|\\[sSdDwWnrt]|\\[^A-Za-z0-9]|[^\\\[\](){}|*?^$+])"
+TAKES_ONE = re.compile(rf"(?:{ONE}(?:\+|\{{[1-9]\d*(?:,\d*)?\}})?)+")
+# a pattern that goes over a text once: nothing but its last part repeats
+QUICK = re.compile(rf"{ONE}*(?:{ONE}(?:[+*?]|\{{\d{{1,2}}(?:,\d{{0,2}})?\}}))?")
 
 
 def check_files(source: str | Path, options: Mapping[str, Any]) -> None:
@@ -57,28 +60,33 @@ def check_files(source: str | Path, options: Mapping[str, Any]) -> None:
         paths = [Path(found)] if found else []
     for path in paths:
         try:
-            facts = json.loads(path.read_bytes())
-        except (OSError, ValueError, RecursionError):
+            facts = json.loads(read_regular(path, MAX_MODEL_TEXT))
+        except (ValueError, RecursionError):
             continue  # it may be of no use; if it is used, it does not load
         if isinstance(facts, dict):
             check_steps(source, facts)
-            _check_building(source, path, facts)
+            if has_slow_pattern(facts.get("normalizer")):
+                _check_building(source, options)
 
 
-def _check_building(source: str | Path, path: Path, facts: Mapping[str, Any]) -> None:
-    """A pattern may need hours for the added tokens, and nothing stops the call that builds a tokenizer."""
-    patterns = [step.get("pattern") for step in _steps(facts.get("normalizer"))]
-    if not any(isinstance(pattern, dict) and "Regex" in pattern for pattern in patterns):
-        return
-    from tokenizers import Tokenizer
+def _check_building(source: str | Path, options: Mapping[str, Any]) -> None:
+    """Added tokens of any file are normalised, and nothing stops the call that builds a tokenizer."""
+    from transformers import AutoTokenizer
 
     def built() -> bytes:
-        with suppress(Exception):  # what does not load is told when it is loaded
-            Tokenizer.from_file(str(path))
+        with suppress(BaseException):  # what does not load is told when it is loaded
+            AutoTokenizer.from_pretrained(source, **options)
         return b"ended"
 
     if not limited(built):
         raise _refused(source, f"building it took over {LIMITS}")
+
+
+def has_slow_pattern(program: Any) -> bool:
+    """Whether it has a pattern that may take much longer for a text that is a little longer."""
+    patterns = [step.get("pattern") for step in _steps(program)]
+    every = [pattern["Regex"] for pattern in patterns if isinstance(pattern, dict) and "Regex" in pattern]
+    return any(not QUICK.fullmatch(str(pattern)) for pattern in every)
 
 
 def check_built(source: str | Path, tokenizer: Any) -> None:
@@ -93,6 +101,8 @@ def check_built(source: str | Path, tokenizer: Any) -> None:
 
 def check_steps(source: str | Path, facts: Mapping[str, Any]) -> None:
     """Refuse a program that has too many steps or enlarges texts too much."""
+    if has_slow_pattern(facts.get("decoder")):
+        raise _refused(source, "its decoder has a pattern that may take hours")
     groups = (("normalizer", "pre_tokenizer"), ("decoder",), ("post_processor",))
     for names in groups:  # each group is run on what the one before it left, but on no more than ids
         growth, kinds = 1.0, set[str]()

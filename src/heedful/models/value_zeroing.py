@@ -22,6 +22,7 @@ from heedful.core.errors import HeedfulError, out_of_memory
 from heedful.models.attention_hooks import own_eager
 from heedful.models.contexts import EDITED, attention_of, eager_attention, set_attention, untouched
 from heedful.models.passes import CHUNK_TOKENS
+from heedful.models.run_errors import RUN_ERRORS
 
 NAME = "heedful-zeroing"
 
@@ -132,7 +133,7 @@ def can_zero(model: nn.Module, run: Callable[[], object], layers: int) -> bool:
     """Whether it works: tried, not looked up."""
     try:
         value_maps(model, run, layers)
-    except (HeedfulError, AttributeError, IndexError, RuntimeError, TypeError, ValueError):
+    except (HeedfulError, *RUN_ERRORS):
         return False
     return True
 

@@ -194,6 +194,10 @@ def _of(opened: Opened) -> SAE:
             f"the threshold should have shape () or ({config.width},)",
             f"the file holds {tuple(threshold.shape)}",
         )
+    if broken := [name for name in shapes if not bool(tensors[name].isfinite().all())]:
+        raise HeedfulError(
+            f"{broken[0]} of the SAE has numbers that are not finite", fix="Train the SAE again"
+        )
     return SAE(config=config, **{name: tensors[name] for name in shapes}, threshold=threshold)
 
 

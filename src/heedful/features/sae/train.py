@@ -23,6 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from heedful.core.errors import HeedfulError
 from heedful.core.progress import Report, Step
 from heedful.features.activations.stream import ActivationStream, mean_square_norm, rows_of
 from heedful.features.sae import architectures, checkpoint, pilot
@@ -49,6 +50,8 @@ Tell = Callable[[pilot.SparsityChoice], None]
 MIN_MAXIMA_ROWS = 32_768  # rows over which maxima are taken, at least
 TRAINED_ROWS_PER_MAXIMA_ROW = 50  # rows trained on are one more
 LARGE_STORE_ROWS = 1 << 20  # rows from which a batch is large: 4,096 rows, otherwise 1,024
+
+NOT_FINITE = "Check the activations with ActivationStore.check(), or use a lower learning rate"
 
 
 @dataclass(eq=False)
@@ -258,6 +261,9 @@ def take_step(run: TrainingRun, x: Tensor) -> Outcome:
     """One step on a scaled batch (n, d)."""
     s, params = run.settings, run.params
     outcome: Outcome = architectures.get(s.kind).loss(params, x, s, run.step, run.memory)
+    if not bool(outcome.total.isfinite()):
+        why = "the activations are not" if not bool(x.isfinite().all()) else "the weights grew without bound"
+        raise HeedfulError(f"the loss of step {run.step + 1} is not a finite number", why, NOT_FINITE)
     run.optimizer.zero_grad(set_to_none=True)
     outcome.total.backward()  # type: ignore[no-untyped-call]
     with torch.no_grad():

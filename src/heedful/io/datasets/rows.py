@@ -17,6 +17,7 @@ MAX_LINE_BYTES = 1 << 24
 PATH = "path"  # the usual column of the paths of pictures
 # most characters of a field; a row with a longer one is skipped and says so. No model reads that much
 MAX_FIELD_CHARS = 1_000_000
+MAX_SHOWN = 20  # columns that a message names
 MAX_FIELD = "HEEDFUL_MAX_FIELD"  # the variable of the environment that changes it
 
 
@@ -86,6 +87,8 @@ def missing_column(
     """With what to type next; a header in one piece is one whose fields are not separated by commas.
     `columns`: None where it is not known yet whether there are texts or pictures."""
     names = list(there)
+    shown = [f"{name:.40}" for name in names[:MAX_SHOWN]]
+    shown += [f"and {len(names) - MAX_SHOWN:,} more"] if len(names) > MAX_SHOWN else []
     fix = "Name the column of the texts with --text-column, that of the labels with --label-column"
     if columns is None:
         fix += ", and that of the paths of pictures with --path-column"
@@ -93,7 +96,7 @@ def missing_column(
         fix = _option_of(column, columns)
     if len(names) == 1 and ";" in names[0]:
         fix = "Its fields are separated by semicolons. Save it with commas, or as .tsv with tabs"
-    return HeedfulError(f"{path.name} has no column {column!r}", f"it has: {', '.join(names)}", fix)
+    return HeedfulError(f"{path.name} has no column {column!r}", f"it has: {', '.join(shown)}", fix)
 
 
 def _option_of(column: str, columns: Columns) -> str:

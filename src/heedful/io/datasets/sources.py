@@ -41,6 +41,7 @@ USUAL = {  # names by which columns of a table of pictures are found
 MAX_HASHED_BYTES = 1 << 30
 SHUFFLE_ROWS = 20_000  # rows that are held to be taken in random order
 MAX_SHUFFLED = 10_000_000  # rows of a file that is read in random order: each of them is looked at
+MAX_SHOWN_PATH = 200  # characters
 _END = object()
 
 
@@ -269,6 +270,13 @@ def _listed(given: Any) -> Any:
 
 def check_there(path: Path) -> None:
     """Refuses what is no file, and says where it was looked for."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        pass
+    except OSError as error:  # a name that is too long, a folder that may not be opened
+        name = str(path) if len(str(path)) < MAX_SHOWN_PATH else f"{str(path)[:MAX_SHOWN_PATH]}…"
+        raise HeedfulError(f"cannot read {name}", error.strerror or str(error)) from None
     if path.is_dir():
         raise HeedfulError(f"{path} is not a file", "it is a folder", "Name a file in it")
     if not path.exists():
