@@ -14,11 +14,14 @@ from heedful.core.result_kinds import kind_of
 from heedful.io.run_folder import read
 
 
-def advice_of(audit: Any) -> Advice:
-    """From a run folder, or from the result of `heedful.audit`."""
+def advice_of(audit: Any, most: int | None = None) -> Advice:
+    """From a run folder, or from the result of `heedful.audit`.
+
+    most   bytes that the folder may have; None: any number, of a folder that the user named
+    """
     what = f"the audit is a {type(audit).__name__}"
     if isinstance(audit, str | Path):
-        folder, audit = audit, read(audit, most=None)
+        folder, audit = audit, read(audit, most=most)
         what = f"{folder} holds a run of kind {kind_of(audit).name}, not an audit"
     advice = getattr(audit, "advice", None)
     if not callable(advice):

@@ -66,6 +66,7 @@ def load_state(models: Sequence[Any], config: ServerConfig) -> ServerState:
         served.texts = config.texts.get(served.name, served.texts)
     state = ServerState(pool, Runs(config.runs))
     check_given(state, config)
+    state.look_for_advice()
     for served in pool.served.values():
         warm_up(served.name, served.model, state.memory)
     return state

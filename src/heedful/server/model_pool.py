@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,8 +24,7 @@ from starlette.requests import Request
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
 from heedful.models.load import load
-from heedful.server.model_thread import Busy, ModelThread, OpenQuestions
-from heedful.server.security import peer_of
+from heedful.server.model_thread import ModelThread, OpenQuestions
 
 MAX_WAITING = 256  # quick questions that may wait for one model,
 MAX_WAITING_PER_PEER = 128  # and those of one other machine
@@ -49,8 +47,7 @@ class ServedModel:
     questions: OpenQuestions = field(default_factory=OpenQuestions)  # of all models
 
     def __post_init__(self) -> None:
-        self.worker = ModelThread(self.name, MAX_WAITING, self.questions)
-        self._open = Counter[str]()  # questions by peer
+        self.worker = ModelThread(self.name, MAX_WAITING, self.questions, MAX_WAITING_PER_PEER)
         self._replicas: dict[int, Model] = {}  # worker of jobs -> model
         self._replica_lock = threading.Lock()
 
@@ -66,14 +63,7 @@ class ServedModel:
             with self.lock:
                 return work(self.model)
 
-        own = peer_of(request.scope)
-        if own and self._open[own] >= MAX_WAITING_PER_PEER:
-            raise Busy(f"{MAX_WAITING_PER_PEER} questions from your address are waiting already.")
-        self._open[own] += 1
-        try:
-            return await self.worker.run(request, job)
-        finally:
-            self._open -= Counter((own,))  # leaves out peers that have none
+        return await self.worker.run(request, job)
 
     @contextmanager
     def replica(self, number: int) -> Iterator[Model]:

@@ -19,7 +19,8 @@ import hashlib
 import ipaddress
 import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
@@ -125,6 +126,28 @@ def peer_of(scope: Scope) -> str:
     return "" if not _is_address(address) or ipaddress.ip_address(address).is_loopback else address
 
 
+class PeerCount(Counter[str]):
+    """How much each peer has open at once: another machine `most`, users of this one any number."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def full(self, peer: str) -> bool:
+        return bool(peer) and self[peer] >= self.most
+
+    @contextmanager
+    def held(self, peer: str) -> Iterator[None]:
+        """One more, until it ends."""
+        self[peer] += 1
+        try:
+            yield
+        finally:
+            self[peer] -= 1
+            if not self[peer]:
+                del self[peer]  # else every address that ever asked would be remembered
+
+
 @dataclass(frozen=True)
 class Refusal:
     status: int
@@ -135,7 +158,7 @@ class Guarded:
     """An application behind the guard."""
 
     def __init__(self, app: App, guard: Guard) -> None:
-        self.app, self.guard, self.uploads = app, guard, Counter[str]()  # by peer
+        self.app, self.guard, self.uploads = app, guard, PeerCount(MAX_UPLOADS_PER_PEER)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -162,17 +185,14 @@ class Guarded:
     async def _upload(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A few at a time, from the first byte until the picture is decoded."""
         own = peer_of(scope)
-        if self.uploads.total() >= MAX_UPLOADS or (own and self.uploads[own] >= MAX_UPLOADS_PER_PEER):
+        if self.uploads.total() >= MAX_UPLOADS or self.uploads.full(own):
             busy = Refusal(429, "Other pictures are being sent. Try again in a moment.")
             await _refusal_response(busy)(scope, receive, send)
             return
-        self.uploads[own] += 1
-        try:
+        with self.uploads.held(own):
             body, refusal = await whole_body(receive, MAX_PICTURE_BYTES)
             answer = self.app if refusal is None else _refusal_response(refusal)
             await answer(scope, replay_of(body, receive), send)
-        finally:
-            self.uploads -= Counter((own,))  # leaves out peers that have none
 
 
 def refusal_of(method: str, path: str, headers: Headers, guard: Guard) -> Refusal | None:
