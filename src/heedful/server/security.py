@@ -30,6 +30,7 @@ from urllib.parse import parse_qs, urlsplit
 from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
+from heedful.core.defaults import HOST
 from heedful.core.errors import HeedfulError
 from heedful.core.whole_numbers import whole_number
 from heedful.modalities.image_files import FORMATS
@@ -120,10 +121,26 @@ def _is_address(name: str) -> bool:
 
 
 def peer_of(scope: Scope) -> str:
-    """The address that a request came from, which a client cannot choose as it chooses other names. "" for
-    this machine: its users and those behind its proxy share one."""
-    address = str((scope.get("client") or ("",))[0])
-    return "" if not _is_address(address) or ipaddress.ip_address(address).is_loopback else address
+    """The peer that a request came from, which a client cannot choose as it chooses other names. "" for this
+    machine: its users and those behind its proxy share one."""
+    key = peer_key(scope.get("client"))
+    return "" if key in LOOPBACK else key
+
+
+def peer_key(client: tuple[str, int] | None) -> str:
+    """What the limits of a peer are counted by: an IPv4 address, or the /64 network of an IPv6 address, since
+    one machine may have all addresses of it. "" where there is no address."""
+    name = str((client or ("",))[0])
+    if not _is_address(name):
+        return ""
+    address = ipaddress.ip_address(name)
+    if isinstance(address, ipaddress.IPv6Address):
+        address = address.ipv4_mapped or address
+    if address.is_loopback:
+        return HOST
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    return str(ipaddress.IPv6Network((int(address), 64), strict=False))
 
 
 class PeerCount(Counter[str]):
