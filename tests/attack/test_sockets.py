@@ -357,6 +357,25 @@ def test_an_endpoint_that_drips_ends_with_the_timeout(part: str, status: bytes) 
     assert time.monotonic() - began < 5  # the whole would take 25 seconds
 
 
+def test_a_connection_that_comes_after_the_timeout_is_shut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As behind a slow name server: when the time is over there is nothing yet that could be shut."""
+    connect_at_once = socket.create_connection
+
+    def late(*given: Any, **options: Any) -> socket.socket:
+        time.sleep(1.0)
+        return connect_at_once(*given, **options)
+
+    monkeypatch.setattr(socket, "create_connection", late)
+    url, close = dripping(b"HTTP/1.1 200 OK\r\nX-Long: " + b"y" * 180, 0.05, 0)
+    began = time.monotonic()
+    try:
+        with pytest.raises(HeedfulError, match="no answer in 1 tries"):
+            Endpoint("m", url, timeout=0.5, tries=1).ask([{"role": "user", "content": "?"}], 9)
+    finally:
+        close()
+    assert time.monotonic() - began < 5  # the head alone would take 10 seconds
+
+
 def refusing() -> tuple[str, Callable[[], None], list[bytes]]:
     """An endpoint that repeats what it was sent."""
     listener, seen = socket.create_server(("127.0.0.1", 0)), list[bytes]()
