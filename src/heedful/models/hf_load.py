@@ -304,7 +304,7 @@ def load_tokenizer(source: str | Path, options: dict[str, Any]) -> Any:
 
 
 def looks_like_hub_id(source: str) -> bool:
-    """owner/name or name, in the characters hubs allow; a path with dots or slashes at its ends is no id."""
+    """owner/name, in the characters hubs allow; a path with dots or slashes at its ends is no id."""
     parts = source.split("/")
     allowed = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
     return len(parts) == 2 and all(part and set(part) <= allowed and part[0] not in "-." for part in parts)

@@ -23,13 +23,14 @@ from starlette.requests import Request
 
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
+from heedful.models.hf_load import looks_like_hub_id
 from heedful.models.load import load
 from heedful.server.model_thread import ModelThread, OpenQuestions
 
 MAX_WAITING = 256  # quick questions that may wait for one model,
 MAX_WAITING_PER_PEER = 128  # and those of one other machine
 MAX_MODELS = 8  # models in memory
-HUB = re.compile(r"[A-Za-z0-9_][\w.-]{0,95}(/[A-Za-z0-9_][\w.-]{0,95})?", re.ASCII)
+ZOO_NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,95}", re.ASCII)
 Answer = TypeVar("Answer")
 
 
@@ -158,16 +159,16 @@ class ModelPool:
             return served
 
     def _place(self, name: str) -> str:
-        if name.startswith("zoo:") and HUB.fullmatch(name.removeprefix("zoo:")):
+        if name.startswith("zoo:") and ZOO_NAME.fullmatch(name.removeprefix("zoo:")):
             return name
         folders = self._folders()
         if name in folders:
             return str(folders[name])
-        if HUB.fullmatch(name) and not Path(name).exists():
+        if looks_like_hub_id(name) and not Path(name).exists():
             return name
         raise HeedfulError(
             f"{name[:80]!r} is no model that may be loaded",
-            fix="Name a zoo model, a folder of --models, or a hub id that is on this machine",
+            fix="Name a zoo model, a folder of --models, or a hub id (owner/name) that is on this machine",
         )
 
     def _folders(self) -> dict[str, Path]:

@@ -19,7 +19,7 @@ import hashlib
 import ipaddress
 import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -57,6 +57,8 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+WRONG_ADDRESS = "This is not the address of this server. Open the address that heedful serve printed."
+FOREIGN = "This request came from another site, and was refused."
 TOKEN_PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>heedful: a token is needed</title></head>
@@ -191,13 +193,13 @@ class Guarded:
             answer = _check_token(scope, headers, self.guard.token)
         peer.set(peer_of(scope))
         if answer is None and (scope["method"], scope["path"]) == ("POST", PICTURES):
-            await self._upload(scope, receive, _with_headers(send))
+            await self._upload(scope, receive, with_headers(send, HEADERS))
             return
         if answer is None and scope["method"] == "POST":
             body, refusal = await whole_body(receive, MAX_BODY_BYTES)
             answer = None if refusal is None else _refusal_response(refusal)
             receive = replay_of(body, receive)
-        await (answer or self.app)(scope, receive, _with_headers(send))
+        await (answer or self.app)(scope, receive, with_headers(send, HEADERS))
 
     async def _upload(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A few at a time, from the first byte until the picture is decoded."""
@@ -216,16 +218,14 @@ def refusal_of(method: str, path: str, headers: Headers, guard: Guard) -> Refusa
     """Why a request is not answered; None: it is."""
     hosts = headers.getlist("host")
     if len(hosts) != 1 or not guard.knows(hosts[0]):
-        return Refusal(
-            421, "This server does not go by that name. Open the address that heedful serve printed."
-        )
+        return Refusal(421, WRONG_ADDRESS)
     origin = headers.get("origin")
     if origin is not None and place_of(origin) != hosts[0].lower():
-        return Refusal(403, "Another site asked: requests are answered to this page alone.")
+        return Refusal(403, FOREIGN)
     if headers.get("sec-fetch-site", "same-origin") in ("cross-site", "same-site") and (
         method != "GET" or headers.get("sec-fetch-mode") != "navigate"
     ):
-        return Refusal(403, "Another site asked: requests are answered to this page alone.")
+        return Refusal(403, FOREIGN)
     if method not in ("GET", "HEAD", "POST"):
         return Refusal(405, f"{method[:20]} is not a method of this server. Use GET or POST.")
     if method == "POST":
@@ -233,7 +233,7 @@ def refusal_of(method: str, path: str, headers: Headers, guard: Guard) -> Refusa
         if path == PICTURES and kind not in PICTURE_TYPES:
             return Refusal(415, f"This is no picture of a known format. Known: {', '.join(FORMATS)}.")
         if path != PICTURES and kind != "application/json":
-            return Refusal(415, "A question is asked as JSON. Send Content-Type: application/json.")
+            return Refusal(415, "Send the request as JSON (Content-Type: application/json).")
         length, most = whole_number(headers.get("content-length", "0")), _most_bytes(path)
         if length is None or length > most:
             return _too_large(most)
@@ -323,14 +323,14 @@ def replay_of(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
-def _with_headers(send: Send) -> Send:
-    """Every answer carries the headers above."""
+def with_headers(send: Send, headers: Mapping[str, str]) -> Send:
+    """Every answer carries these headers, whatever it had under their names."""
 
-    async def with_headers(message: Message) -> None:
+    async def sealed(message: Message) -> None:
         if message["type"] == "http.response.start":
             given = [(k.decode("latin-1").lower(), k, v) for k, v in message["headers"]]
-            kept = [(k, v) for name, k, v in given if name not in HEADERS or (name, v) == SANDBOXED]
-            message["headers"] = [*kept, *((k.encode(), v.encode()) for k, v in HEADERS.items())]
+            kept = [(k, v) for name, k, v in given if name not in headers or (name, v) == SANDBOXED]
+            message["headers"] = [*kept, *((k.encode(), v.encode()) for k, v in headers.items())]
         await send(message)
 
-    return with_headers
+    return sealed
