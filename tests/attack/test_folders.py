@@ -27,8 +27,8 @@ from heedful.core.errors import HeedfulError
 from heedful.core.result import STATED as STATED_NOTE
 from heedful.io import run_folder
 from heedful.server import run_list
+from heedful.server.opened_runs import opened as opened_run
 from heedful.server.run_list import Runs
-from heedful.server.run_list import opened as opened_run
 from heedful.server.run_view import listed, view_run
 
 QUICK = 12  # mutations per file of each kind
@@ -107,9 +107,7 @@ def served(folder: Path) -> str:
     place = runs.get(run_list.number(folder.name))
     assert place is not None
     try:
-        page, report = opened_run(place)
-        page.model_dump_json()
-        report().encode()
+        opened_run(place)
     except HeedfulError as error:
         return str(error)
     return ""

@@ -35,6 +35,7 @@ URL, KEY = "HEEDFUL_LLM_URL", "HEEDFUL_LLM_KEY"
 MAX_WAIT_SECONDS = 60.0  # seconds before one more try
 MAX_ANSWER_BYTES = 1 << 22  # bytes of an answer
 MAX_REASON_BYTES = 300  # of what a server says when it refuses
+CREATE = "_create_connection"  # where http.client keeps how it connects
 Messages = Sequence[dict[str, str]]
 
 
@@ -246,9 +247,9 @@ class _Watched(urllib.request.AbstractHTTPHandler):
 
     def do_open(self, http_class: Any, req: Any, **more: Any) -> Any:
         def connect(*given: Any, **options: Any) -> http.client.HTTPConnection:
-            connection: Any = http_class(*given, **options)
-            connection._create_connection = self.sockets.open  # the place that http.client has for it
-            return connection  # type: ignore[no-any-return]
+            connection: http.client.HTTPConnection = http_class(*given, **options)
+            setattr(connection, CREATE, self.sockets.open)
+            return connection
 
         return super().do_open(connect, req, **more)
 
