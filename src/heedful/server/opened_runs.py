@@ -2,7 +2,8 @@
 
 Numbers of a run are computed again when it is opened: an audit of 2,000 texts takes 20 seconds. So all runs
 are opened by one thread, a few may wait for it, fewer of one other machine, and the last few are remembered:
-the page and its report are computed once. The threads that answer other requests are never used for it.
+the page and its report are computed once. The threads that answer other requests are never used for it. A run
+that was sound when it was opened is shown as it was until its manifest changes, or until it is forgotten.
 """
 
 from __future__ import annotations
