@@ -25,7 +25,8 @@ from heedful.core.errors import HeedfulError
 from heedful.features.interpretation.llm import KEY, URL, Endpoint
 from heedful.labs.human_study import server as study
 from heedful.labs.human_study.answers import AnswerFile
-from heedful.server import app, security
+from heedful.server import app, header_timeout, security
+from heedful.server.header_timeout import HeaderTimeoutProtocol
 from heedful.server.job_queue import MAX_WAITING_PER_PEER, Job, Jobs
 from heedful.server.model_pool import MAX_WAITING_PER_PEER as QUESTIONS_PER_PEER
 from heedful.server.model_pool import ModelPool, ServedModel
@@ -157,6 +158,100 @@ def test_a_peer_is_an_address_and_this_machine_is_none() -> None:
     assert security.peer_of({"client": ("10.1.2.3", 80)}) == "10.1.2.3"
     for own in (("127.0.0.1", 80), ("::1", 80), None, ("unix", 0)):
         assert security.peer_of({"client": own}) == ""
+    assert security.peer_of({"client": ("::ffff:127.0.0.1", 80)}) == ""
+    assert security.peer_of({"client": ("::ffff:10.1.2.3", 80)}) == "10.1.2.3"
+
+
+def test_all_addresses_of_one_ipv6_network_are_one_peer() -> None:
+    """A machine has 2 to the power of 64 of them: requests and connections of all are counted together."""
+    own, other = ("2001:db8:1:2:a::1", 80), ("2001:db8:1:2:ffff:ffff::", 81)
+    next_door = ("2001:db8:1:3::1", 80)
+    assert security.peer_of({"client": own}) == security.peer_of({"client": other}) != ""
+    assert security.peer_of({"client": own}) != security.peer_of({"client": next_door})
+    assert security.peer_of({"client": ("fe80::1%eth0", 80)}) == security.peer_of({"client": ("fe80::2", 80)})
+    connections = [HeaderTimeoutProtocol.__new__(HeaderTimeoutProtocol) for _ in range(3)]
+    for connection, client in zip(connections, (own, other, next_door), strict=True):
+        connection.client = client
+    assert connections[0].peer == connections[1].peer != connections[2].peer
+
+
+# --- clients that do not read ------------------------------------------------------------------------
+
+
+LARGE = 48 << 20  # bytes: more than the buffers of the system hold
+
+
+def slow_reader(client: socket.socket, seconds: float, pause: float, at_once: int) -> int:
+    """Bytes read until the connection ends, or for so many seconds."""
+    read, end = 0, time.monotonic() + seconds
+    client.settimeout(seconds)
+    with suppress(OSError):
+        while time.monotonic() < end and (piece := client.recv(at_once)):
+            read += len(piece)
+            time.sleep(pause)
+    return read
+
+
+async def two_answers(scope: Any, receive: Any, send: Any) -> None:
+    """A large one, and a stream that has nothing to say for three seconds."""
+    if scope["type"] != "http":
+        return
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    if scope["path"] == "/large":
+        await send({"type": "http.response.body", "body": b"x" * LARGE})
+        return
+    await send({"type": "http.response.body", "body": b"began", "more_body": True})
+    await asyncio.sleep(3)
+    await send({"type": "http.response.body", "body": b"ended"})
+
+
+@pytest.fixture
+def large_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
+    monkeypatch.setattr(header_timeout, "WRITE_SECONDS", 1.0)
+    monkeypatch.setattr(app, "application", lambda state, config: two_answers)
+    state = ServerState(ModelPool(False, None), Runs(tmp_path / "runs"))
+    with listening(state, app.ServerConfig(runs=tmp_path / "runs")) as found:
+        yield found
+    state.close()
+
+
+def answered(content: bytes) -> bytes:
+    return b"GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" % content
+
+
+@pytest.mark.parametrize("at_once", [0, 1])
+def test_an_answer_that_nobody_reads_is_given_up(large_answers: str, at_once: int) -> None:
+    """Also one that is read byte by byte."""
+    with closing(connect(large_answers, answered(b"/large"))) as client:
+        read = slow_reader(client, 4, 0.05, 1) if at_once else time.sleep(4) or 0
+        assert read + slow_reader(client, 20, 0.0, 1 << 20) < LARGE
+
+
+def test_the_end_of_an_answer_has_a_time_limit_too(
+    large_answers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By default, asyncio does not tell that less than 64 KB wait to be sent: nothing would watch them."""
+    limits = []
+    made = HeaderTimeoutProtocol.connection_made
+
+    def noted(self: HeaderTimeoutProtocol, transport: Any) -> None:
+        made(self, transport)
+        limits.append(transport.get_write_buffer_limits())
+
+    monkeypatch.setattr(HeaderTimeoutProtocol, "connection_made", noted)
+    connect(large_answers, answered(b"/stream"), wait=True).close()
+    assert limits == [(0, 0)]
+
+
+def test_a_steady_reader_and_a_silent_stream_are_not_cut(large_answers: str) -> None:
+    with closing(connect(large_answers, answered(b"/large"))) as client:
+        assert slow_reader(client, 30, 0.05, 1 << 19) >= LARGE  # some five seconds
+    with closing(connect(large_answers, answered(b"/stream"))) as client:
+        content = b""
+        while b"ended" not in content:
+            piece = client.recv(65536)
+            assert piece, "the stream was cut"
+            content += piece
 
 
 def test_a_host_name_in_capitals_is_known() -> None:
@@ -260,6 +355,25 @@ def test_an_endpoint_that_drips_ends_with_the_timeout(part: str, status: bytes) 
     finally:
         close()
     assert time.monotonic() - began < 5  # the whole would take 25 seconds
+
+
+def test_a_connection_that_comes_after_the_timeout_is_shut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As behind a slow name server: when the time is over there is nothing yet that could be shut."""
+    connect_at_once = socket.create_connection
+
+    def late(*given: Any, **options: Any) -> socket.socket:
+        time.sleep(1.0)
+        return connect_at_once(*given, **options)
+
+    monkeypatch.setattr(socket, "create_connection", late)
+    url, close = dripping(b"HTTP/1.1 200 OK\r\nX-Long: " + b"y" * 180, 0.05, 0)
+    began = time.monotonic()
+    try:
+        with pytest.raises(HeedfulError, match="no answer in 1 tries"):
+            Endpoint("m", url, timeout=0.5, tries=1).ask([{"role": "user", "content": "?"}], 9)
+    finally:
+        close()
+    assert time.monotonic() - began < 5  # the head alone would take 10 seconds
 
 
 def refusing() -> tuple[str, Callable[[], None], list[bytes]]:

@@ -260,7 +260,7 @@ def test_an_audit_among_the_runs_recommends(model: Any, monkeypatch: pytest.Monk
     places = [RunPlace(name, Path(name), name, "audit", "", 0.0) for name in known]
     places.insert(0, RunPlace("trial", Path("trial"), "trial", "trial", "", 0.0))
     monkeypatch.setattr(Runs, "all", lambda runs: places)
-    monkeypatch.setattr(audit_advice, "_advice", lambda path: known[path.name])
+    monkeypatch.setattr(audit_advice, "_advice", lambda place: known[place.name])
     runs = Runs()
     advice = audit_advice.of(runs, model)
     assert advice == {**own.settings(), "run": "mine"}

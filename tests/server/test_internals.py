@@ -18,7 +18,7 @@ from tests.server.serving import TEXTS, finished, random_dictionary
 import heedful
 from heedful.models.zoo import resolve
 from heedful.reports.html_parts import esc
-from heedful.server import app
+from heedful.server import app, run_list
 from heedful.server.model_pool import ModelPool
 
 TEXT = "the service is not bad"
@@ -139,8 +139,10 @@ def test_an_atlas_is_stored_and_drawn_the_same(
     assert page["data"] == job["result"]["data"]
     assert page["ask"] == {"model": "zoo:sentiment", "text": TEXT}
     assert client.get(f"/api/runs/{job['run']}/report").text.startswith("<!DOCTYPE html>")
-    (server_state.runs.root / job["id"] / "maps.safetensors").write_bytes(b"not maps at all")
-    assert client.get(f"/api/runs/{job['run']}").status_code == 400
+    damaged = server_state.runs.root / "damaged"  # a copy: what was opened is remembered
+    shutil.copytree(server_state.runs.root / job["id"], damaged)
+    (damaged / "maps.safetensors").write_bytes(b"not maps at all")
+    assert client.get(f"/api/runs/{run_list.number('damaged')}").status_code == 400
 
 
 def test_hostile_runs_are_shown_and_not_run(

@@ -220,3 +220,17 @@ def test_questions_that_fail_or_are_dropped_are_not_open() -> None:
     assert isinstance(failing.exception(20), ZeroDivisionError)
     assert all(one.cancelled() for one in dropped)
     until(lambda: questions.count == 0)
+
+
+def test_questions_whose_asker_has_left_leave_room() -> None:
+    go = threading.Event()
+    thread = ModelThread("model", 2, OpenQuestions())
+    thread.put(lambda: go.wait(20))
+    until(lambda: thread.queue.empty())
+    for _ in range(5):
+        for left in [thread.put(lambda: None) for _ in range(2)]:
+            assert left.cancel()
+    last = thread.put(lambda: "answered")
+    go.set()
+    assert last.result(20) == "answered"
+    thread.close()

@@ -113,6 +113,8 @@ def test_allowed_loading_stays_in_its_root(tmp_path: Path, model: Any) -> None:
     ):
         with pytest.raises(HeedfulError):
             pool.load(name)
+    with pytest.raises(HeedfulError, match=r"no model that may be loaded.*owner/name"):
+        pool.load("gpt2")  # no folder, and no id of a hub
     assert pool.load("mine").model.kind == "classifier"
     assert pool.load("zoo:one-layer").name == "zoo:one-layer"
     pool.close()

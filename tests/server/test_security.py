@@ -24,7 +24,9 @@ LOOK = {"model": "zoo:sentiment", "text": "not bad"}
 def test_another_host_is_refused(client: httpx.Client) -> None:
     """DNS rebinding: the browser believes it talks to evil.example."""
     for host in ("evil.example", "127.0.0.1.evil.example", "evil.example:80", "", "[", "localhost@evil"):
-        assert client.get("/api/here", headers={"host": host}).status_code == 421
+        answer = client.get("/api/here", headers={"host": host})
+        assert answer.status_code == 421
+        assert answer.json()["error"].startswith("This is not the address of this server. Open")
     for host in ("localhost", "localhost:1234", "127.0.0.1", "[::1]:99", "LOCALHOST"):
         assert client.get("/api/here", headers={"host": host}).status_code == 200
 
@@ -32,7 +34,9 @@ def test_another_host_is_refused(client: httpx.Client) -> None:
 def test_another_origin_is_refused(client: httpx.Client, address: str) -> None:
     for origin in ("http://evil.example", "null", "http://[", "http://127.0.0.1:1", "https://localhost"):
         assert client.post("/api/look", json=LOOK, headers={"origin": origin}).status_code == 403
-        assert client.get("/api/here", headers={"origin": origin}).status_code == 403
+        answer = client.get("/api/here", headers={"origin": origin})
+        assert answer.status_code == 403
+        assert answer.json()["error"] == "This request came from another site, and was refused."
     assert client.post("/api/look", json=LOOK, headers={"origin": address}).status_code == 200
 
 
@@ -51,7 +55,9 @@ def test_sites_next_door_are_refused(client: httpx.Client) -> None:
 def test_what_a_form_can_send_is_refused(client: httpx.Client, kind: str) -> None:
     """These need no preflight, so another site's form could send them."""
     body = b'{"model": "zoo:sentiment", "text": "x"}'
-    assert client.post("/api/look", content=body, headers={"content-type": kind}).status_code == 415
+    answer = client.post("/api/look", content=body, headers={"content-type": kind})
+    assert answer.status_code == 415
+    assert answer.json()["error"] == "Send the request as JSON (Content-Type: application/json)."
 
 
 def test_get_changes_nothing(client: httpx.Client) -> None:

@@ -10,11 +10,13 @@ from typing import Any
 
 import httpx
 import numpy as np
+import pytest
 from tests.server.serving import finished
 
 import heedful
 from heedful.comparisons.result import Comparison
-from heedful.server import app
+from heedful.core.errors import MEMORY_SENTENCE
+from heedful.server import app, explain_job, live_explain
 from heedful.server.job_queue import ENDED
 from heedful.server.model_pool import ModelPool
 from heedful.server.run_list import Runs
@@ -211,3 +213,32 @@ def test_attention(client: httpx.Client, model: Any) -> None:
         config.num_attention_heads,
     ]
     assert "Every head" in job["result"]["html"]
+
+
+NO_MEMORY = [
+    MemoryError(),
+    RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 999 bytes."),
+]
+
+
+@pytest.mark.parametrize("error", NO_MEMORY)
+def test_too_little_memory_is_told_as_by_the_command_line(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Of a question and of a job; what else goes wrong inside is still an error of the program."""
+    raised = [error]
+
+    def full(*_: Any, **__: Any) -> None:
+        raise raised[0]
+
+    monkeypatch.setattr(live_explain, "explain_live", full)
+    monkeypatch.setattr(explain_job, "explain", full)
+    answer = client.post("/api/look", json=ASK)
+    assert answer.status_code == 507
+    assert answer.json()["error"] == f"{MEMORY_SENTENCE}."
+    job = finished(client, client.post("/api/jobs/explain", json=ASK).json())
+    assert (job["state"], job["error"]) == ("failed", f"{MEMORY_SENTENCE}.")
+    raised[0] = RuntimeError("shapes do not fit")
+    assert client.post("/api/look", json=ASK).status_code == 500
+    job = finished(client, client.post("/api/jobs/explain", json=ASK).json())
+    assert job["error"] == "This should not have happened: RuntimeError."

@@ -34,7 +34,7 @@ from heedful.cli.commands.trial import TrialCommand, trial
 from heedful.cli.commands.zoo import app as zoo_app
 from heedful.cli.interrupts import keep_interrupts
 from heedful.cli.streams import drop_output, open_streams
-from heedful.core.errors import HeedfulError, out_of_memory
+from heedful.core.errors import MEMORY_SENTENCE, HeedfulError, out_of_memory
 
 # Typer brings click along inside itself or beside itself, depending on its version.
 UsageMistake: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -125,7 +125,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (MemoryError, RuntimeError) as error:
         if not out_of_memory(error):
             raise
-        return _mistake("there is not enough memory. Use a smaller model, fewer or shorter texts")
+        return _mistake(MEMORY_SENTENCE)
 
 
 @cache

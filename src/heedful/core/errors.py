@@ -8,6 +8,7 @@ NO_MEMORY = (  # how torch says it: CUDA, Linux, Windows, and more bytes than ca
     "not enough memory",
     "storage size calculation overflowed",
 )
+MEMORY_SENTENCE = "there is not enough memory. Use a smaller model, fewer or shorter texts"
 
 
 class HeedfulError(Exception):

@@ -27,7 +27,7 @@ from heedful.core.errors import HeedfulError
 from heedful.features.activations.windows import open_texts
 from heedful.models.adapter import token_model
 from heedful.server import security as secure
-from heedful.server.job_queue import system_sentence
+from heedful.server.job_queue import memory_sentence, system_sentence
 from heedful.server.live_explain import warm_up
 from heedful.server.model_pool import ModelPool
 from heedful.server.model_thread import Busy, ClientDisconnected
@@ -66,6 +66,7 @@ def load_state(models: Sequence[Any], config: ServerConfig) -> ServerState:
         served.texts = config.texts.get(served.name, served.texts)
     state = ServerState(pool, Runs(config.runs))
     check_given(state, config)
+    state.look_for_advice()
     for served in pool.served.values():
         warm_up(served.name, served.model, state.memory)
     return state
@@ -105,6 +106,8 @@ def application(state: ServerState, config: ServerConfig) -> Any:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(OSError, _system_error)
+    app.add_exception_handler(MemoryError, _memory_error)
+    app.add_exception_handler(RuntimeError, _memory_error)  # so torch tells that there is no memory
     return secure.Guarded(app, secure.guard_of(config.host, config.token, config.names))
 
 
@@ -152,6 +155,12 @@ async def _http_error(_request: Request, error: Exception) -> Response:
 
 async def _system_error(_request: Request, error: Exception) -> Response:
     return JSONResponse({"error": _clean(system_sentence(error))}, 507)
+
+
+async def _memory_error(_request: Request, error: Exception) -> Response:
+    if sentence := memory_sentence(error):
+        return JSONResponse({"error": sentence}, 507)
+    raise error
 
 
 def _clean(sentence: str) -> str:

@@ -5,31 +5,43 @@ server refuses everybody. Here a head must be complete `HEADER_SECONDS` after th
 byte, came; bytes that drip do not prolong that. (A body has security.BODY_SECONDS, a connection without a
 request uvicorn's timeout_keep_alive.) Of one peer, `MAX_WAITING` connections may wait at once for a
 request or for the rest of one: the one that has waited longest is closed, since a real client sends a request
-with the connection. Of one peer, at most `MAX_OF_PEER` connections are open in all.
+with the connection. Of one peer, at most `MAX_OF_PEER` connections are open in all: a further one is
+closed at once.
+
+An answer that nobody reads would stay in memory, and its connection open, for good. Here a client must read
+at least `MIN_READ_BYTES` of it, or all that is left, every `WRITE_SECONDS`. A stream of events that has
+nothing to say is not closed: nothing of it waits to be sent.
 """
 
 from __future__ import annotations
 
 import asyncio
+from functools import cached_property
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from heedful.server.security import peer_key
+
 HEADER_SECONDS = 8.0  # seconds for the head of a request
+WRITE_SECONDS = 60.0  # seconds in which a client must read something of its answer,
+MIN_READ_BYTES = 64 << 10  # and how much, unless less is left
 MAX_WAITING = 128  # connections of one peer without a whole request
 MAX_OF_PEER = 256  # connections of one peer: half of what the server takes
 
 
 class HeaderTimeoutProtocol(H11Protocol):
-    """uvicorn's own protocol with a time limit for the head of a request, and limits for each peer."""
+    """uvicorn's own protocol with time limits for requests and answers, and limits for each peer."""
 
     timer: asyncio.TimerHandle | None = None
+    write_timer: asyncio.TimerHandle | None = None
+    unread: int = 0  # bytes of an answer that waited to be sent when they were last looked at
     since: float = 0.0  # when it came, or its last head
 
-    @property
+    @cached_property
     def peer(self) -> str:
-        return str((self.client or ("",))[0])
+        return peer_key(self.client)
 
     @property
     def waits(self) -> bool:
@@ -39,6 +51,7 @@ class HeaderTimeoutProtocol(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        transport.set_write_buffer_limits(high=0)  # writing is paused until everything is sent
         self.since = self.loop.time()
         self._start_timer()
         every = [other for other in self.connections if isinstance(other, HeaderTimeoutProtocol)]
@@ -61,7 +74,31 @@ class HeaderTimeoutProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        self._stop_write_timer()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._start_write_timer()
+
+    def resume_writing(self) -> None:
+        self._stop_write_timer()
+        super().resume_writing()
+
+    def _start_write_timer(self) -> None:
+        self.unread = self.transport.get_write_buffer_size()
+        self.write_timer = self.loop.call_later(WRITE_SECONDS, self._check_read)
+
+    def _stop_write_timer(self) -> None:
+        if self.write_timer is not None:
+            self.write_timer.cancel()
+            self.write_timer = None
+
+    def _check_read(self) -> None:
+        if self.transport.get_write_buffer_size() > self.unread - MIN_READ_BYTES:
+            self._time_out()
+        else:
+            self._start_write_timer()
 
     def _start_timer(self) -> None:
         self.timer = self.loop.call_later(HEADER_SECONDS, self._time_out)
@@ -73,5 +110,6 @@ class HeaderTimeoutProtocol(H11Protocol):
 
     def _time_out(self) -> None:
         self._stop_timer()
+        self._stop_write_timer()
         self.connections.discard(self)  # now: it must not be counted, nor chosen again, until it is lost
         self.transport.abort()

@@ -15,13 +15,14 @@ from __future__ import annotations
 import secrets
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from heedful.core.errors import HeedfulError
+from heedful.core.errors import MEMORY_SENTENCE, HeedfulError, out_of_memory
 from heedful.core.progress import Step
 from heedful.server.malloc import trim_heap
 from heedful.server.model_thread import Busy
@@ -98,6 +99,20 @@ class Job:
 def system_sentence(error: Exception) -> str:
     """A full disk, say; the path is the server's own business."""
     return f"The server's machine refused: {getattr(error, 'strerror', None) or type(error).__name__}."
+
+
+def memory_sentence(error: BaseException) -> str:
+    """What the command line says where memory was not enough; "" for all other errors."""
+    return f"{MEMORY_SENTENCE}." if out_of_memory(error) else ""
+
+
+def _sentence_of(error: BaseException) -> str:
+    """Of what no check foresaw: the error itself is for whoever started the server."""
+    if sentence := memory_sentence(error):
+        return sentence
+    with suppress(Exception):
+        traceback.print_exception(error)
+    return f"This should not have happened: {type(error).__name__}."
 
 
 class Jobs:
@@ -189,11 +204,7 @@ class Jobs:
         except OSError as error:
             job.error = system_sentence(error)
         except BaseException as error:  # told to whoever asked; the thread lives on
-            job.error = f"This should not have happened: {type(error).__name__}."
-            with suppress(Exception):
-                import traceback
-
-                traceback.print_exception(error)
+            job.error = _sentence_of(error)
         with self._turn:
             self._end(job, state)
             self._turn.notify_all()

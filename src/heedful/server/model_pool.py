@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,14 +23,14 @@ from starlette.requests import Request
 
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
+from heedful.models.hf_load import looks_like_hub_id
 from heedful.models.load import load
-from heedful.server.model_thread import Busy, ModelThread, OpenQuestions
-from heedful.server.security import peer_of
+from heedful.server.model_thread import ModelThread, OpenQuestions
 
 MAX_WAITING = 256  # quick questions that may wait for one model,
 MAX_WAITING_PER_PEER = 128  # and those of one other machine
 MAX_MODELS = 8  # models in memory
-HUB = re.compile(r"[A-Za-z0-9_][\w.-]{0,95}(/[A-Za-z0-9_][\w.-]{0,95})?", re.ASCII)
+ZOO_NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,95}", re.ASCII)
 Answer = TypeVar("Answer")
 
 
@@ -49,8 +48,7 @@ class ServedModel:
     questions: OpenQuestions = field(default_factory=OpenQuestions)  # of all models
 
     def __post_init__(self) -> None:
-        self.worker = ModelThread(self.name, MAX_WAITING, self.questions)
-        self._open = Counter[str]()  # questions by peer
+        self.worker = ModelThread(self.name, MAX_WAITING, self.questions, MAX_WAITING_PER_PEER)
         self._replicas: dict[int, Model] = {}  # worker of jobs -> model
         self._replica_lock = threading.Lock()
 
@@ -66,14 +64,7 @@ class ServedModel:
             with self.lock:
                 return work(self.model)
 
-        own = peer_of(request.scope)
-        if own and self._open[own] >= MAX_WAITING_PER_PEER:
-            raise Busy(f"{MAX_WAITING_PER_PEER} questions from your address are waiting already.")
-        self._open[own] += 1
-        try:
-            return await self.worker.run(request, job)
-        finally:
-            self._open -= Counter((own,))  # leaves out peers that have none
+        return await self.worker.run(request, job)
 
     @contextmanager
     def replica(self, number: int) -> Iterator[Model]:
@@ -168,16 +159,16 @@ class ModelPool:
             return served
 
     def _place(self, name: str) -> str:
-        if name.startswith("zoo:") and HUB.fullmatch(name.removeprefix("zoo:")):
+        if name.startswith("zoo:") and ZOO_NAME.fullmatch(name.removeprefix("zoo:")):
             return name
         folders = self._folders()
         if name in folders:
             return str(folders[name])
-        if HUB.fullmatch(name) and not Path(name).exists():
+        if looks_like_hub_id(name) and not Path(name).exists():
             return name
         raise HeedfulError(
             f"{name[:80]!r} is no model that may be loaded",
-            fix="Name a zoo model, a folder of --models, or a hub id that is on this machine",
+            fix="Name a zoo model, a folder of --models, or a hub id (owner/name) that is on this machine",
         )
 
     def _folders(self) -> dict[str, Path]:

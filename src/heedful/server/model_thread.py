@@ -1,6 +1,7 @@
 """One thread for a model: its calls come one after the other, and other requests are answered meanwhile.
 
-A queue of limited length stands before it: when it is full, one is told so at once instead of waiting. A
+A queue of limited length stands before it: when it is full, one is told so at once instead of waiting, and so
+is one who has many questions in it already. A
 question whose asker has left is not begun. While questions wait or run, jobs stand still for a moment
 (`OpenQuestions`): Python runs one thread at a time, so a job would double the time of each answer.
 """
@@ -15,6 +16,8 @@ from queue import Empty, Full, Queue
 from typing import Any, TypeVar
 
 from starlette.requests import Request
+
+from heedful.server.security import PeerCount, peer_of
 
 Answer = TypeVar("Answer")
 POLL_SECONDS = 0.5  # seconds between looks whether the asker is still there
@@ -55,16 +58,20 @@ class OpenQuestions:
 
 
 class ModelThread:
-    """Runs questions in the order in which they came."""
+    """Runs questions in the order in which they came. `waiting` may wait, of one other machine `per_peer`."""
 
-    def __init__(self, name: str, waiting: int, questions: OpenQuestions) -> None:
+    def __init__(
+        self, name: str, waiting: int, questions: OpenQuestions, per_peer: int | None = None
+    ) -> None:
         self.name, self.questions = name, questions
         self.queue: Queue[tuple[Future[Any], Callable[[], Any]] | None] = Queue(waiting)
+        self._peers = PeerCount(waiting if per_peer is None else per_peer)
         self.thread = threading.Thread(target=self._work, name=f"heedful {name}", daemon=True)
         self.thread.start()
 
     def put(self, job: Callable[[], Answer]) -> Future[Answer]:
         future: Future[Answer] = Future()
+        self._drop_cancelled()
         try:
             self.queue.put_nowait((future, job))
         except Full:
@@ -74,14 +81,25 @@ class ModelThread:
         self.questions.add(future)
         return future
 
+    def _drop_cancelled(self) -> None:
+        """Whoever asks and leaves must not fill the queue meanwhile."""
+        with self.queue.mutex:
+            waiting = [item for item in self.queue.queue if item is None or not item[0].cancelled()]
+            self.queue.queue.clear()
+            self.queue.queue.extend(waiting)
+
     async def run(self, request: Request, job: Callable[[], Answer]) -> Answer:
         """The job's result; taken out of the queue if the asker leaves before it has begun."""
-        future = asyncio.wrap_future(self.put(job))
-        while not (await asyncio.wait({future}, timeout=POLL_SECONDS))[0]:
-            if await request.is_disconnected():
-                future.cancel()
-                raise ClientDisconnected
-        return future.result()
+        own = peer_of(request.scope)
+        if self._peers.full(own):
+            raise Busy(f"{self._peers.most} questions from your address are waiting already.")
+        with self._peers.held(own):
+            future = asyncio.wrap_future(self.put(job))
+            while not (await asyncio.wait({future}, timeout=POLL_SECONDS))[0]:
+                if await request.is_disconnected():
+                    future.cancel()
+                    raise ClientDisconnected
+            return future.result()
 
     def close(self) -> None:
         """What waits is dropped; what runs comes to its end."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from heedful.core.errors import HeedfulError
 from heedful.io.files import check_folder
 from heedful.io.run_folder import MANIFEST
-from heedful.server.run_view import listed, sound_text, view_run
+from heedful.server.run_view import listed
 from heedful.server.schemas import responses
 
 MAX_DEPTH = 3  # folders below the root that are looked into
@@ -38,6 +38,7 @@ class RunPlace:
     kind: str
     title: str
     when: float
+    stamp: Stamp = (0, 0, 0)  # of its manifest
 
 
 class Runs:
@@ -86,7 +87,7 @@ class Runs:
         facts = read[manifest][1]
         name = str(folder.relative_to(root))
         shown = name.encode("utf-8", "replace").decode()
-        return facts and RunPlace(number(name), folder, shown, *facts, found.st_mtime)
+        return facts and RunPlace(number(name), folder, shown, *facts, found.st_mtime, stamp)
 
     def listed(self) -> responses.RunList:
         places = self.all()
@@ -142,22 +143,3 @@ def _folders(root: Path) -> Iterator[Path]:
                 return
             yield folder
         level = [folder for folder in below if not (folder / "shards").is_dir()]
-
-
-def opened(place: RunPlace) -> tuple[responses.RunPage, Callable[[], str]]:
-    """What stands in the page, and the whole report as a file."""
-    try:
-        view = view_run(place.path)
-    except HeedfulError as error:  # names of folders above the root are nobody's business
-        raise HeedfulError(str(error).replace(str(place.path), place.name)) from None
-    page = responses.RunPage(
-        id=place.id,
-        name=place.name,
-        kind=place.kind,
-        html=view.html,
-        notes=[],
-        ask=sound_text(view.ask),
-        data=sound_text(view.data),
-        component=view.component,
-    )
-    return page, view.page

@@ -19,7 +19,8 @@ import hashlib
 import ipaddress
 import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
@@ -29,6 +30,7 @@ from urllib.parse import parse_qs, urlsplit
 from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
+from heedful.core.defaults import HOST
 from heedful.core.errors import HeedfulError
 from heedful.core.whole_numbers import whole_number
 from heedful.modalities.image_files import FORMATS
@@ -55,6 +57,8 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+WRONG_ADDRESS = "This is not the address of this server. Open the address that heedful serve printed."
+FOREIGN = "This request came from another site, and was refused."
 TOKEN_PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>heedful: a token is needed</title></head>
@@ -119,10 +123,48 @@ def _is_address(name: str) -> bool:
 
 
 def peer_of(scope: Scope) -> str:
-    """The address that a request came from, which a client cannot choose as it chooses other names. "" for
-    this machine: its users and those behind its proxy share one."""
-    address = str((scope.get("client") or ("",))[0])
-    return "" if not _is_address(address) or ipaddress.ip_address(address).is_loopback else address
+    """The peer that a request came from, which a client cannot choose as it chooses other names. "" for this
+    machine: its users and those behind its proxy share one."""
+    key = peer_key(scope.get("client"))
+    return "" if key in LOOPBACK else key
+
+
+def peer_key(client: tuple[str, int] | None) -> str:
+    """What the limits of a peer are counted by: an IPv4 address, or the /64 network of an IPv6 address, since
+    one machine may have all addresses of it. "" where there is no address."""
+    name = str((client or ("",))[0])
+    if not _is_address(name):
+        return ""
+    address = ipaddress.ip_address(name)
+    if isinstance(address, ipaddress.IPv6Address):
+        address = address.ipv4_mapped or address
+    if address.is_loopback:
+        return HOST
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    return str(ipaddress.IPv6Network((int(address), 64), strict=False))
+
+
+class PeerCount(Counter[str]):
+    """How much each peer has open at once: another machine `most`, users of this one any number."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def full(self, peer: str) -> bool:
+        return bool(peer) and self[peer] >= self.most
+
+    @contextmanager
+    def held(self, peer: str) -> Iterator[None]:
+        """One more, until it ends."""
+        self[peer] += 1
+        try:
+            yield
+        finally:
+            self[peer] -= 1
+            if not self[peer]:
+                del self[peer]  # else every address that ever asked would be remembered
 
 
 @dataclass(frozen=True)
@@ -135,7 +177,7 @@ class Guarded:
     """An application behind the guard."""
 
     def __init__(self, app: App, guard: Guard) -> None:
-        self.app, self.guard, self.uploads = app, guard, Counter[str]()  # by peer
+        self.app, self.guard, self.uploads = app, guard, PeerCount(MAX_UPLOADS_PER_PEER)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -151,44 +193,39 @@ class Guarded:
             answer = _check_token(scope, headers, self.guard.token)
         peer.set(peer_of(scope))
         if answer is None and (scope["method"], scope["path"]) == ("POST", PICTURES):
-            await self._upload(scope, receive, _with_headers(send))
+            await self._upload(scope, receive, with_headers(send, HEADERS))
             return
         if answer is None and scope["method"] == "POST":
             body, refusal = await whole_body(receive, MAX_BODY_BYTES)
             answer = None if refusal is None else _refusal_response(refusal)
             receive = replay_of(body, receive)
-        await (answer or self.app)(scope, receive, _with_headers(send))
+        await (answer or self.app)(scope, receive, with_headers(send, HEADERS))
 
     async def _upload(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A few at a time, from the first byte until the picture is decoded."""
         own = peer_of(scope)
-        if self.uploads.total() >= MAX_UPLOADS or (own and self.uploads[own] >= MAX_UPLOADS_PER_PEER):
+        if self.uploads.total() >= MAX_UPLOADS or self.uploads.full(own):
             busy = Refusal(429, "Other pictures are being sent. Try again in a moment.")
             await _refusal_response(busy)(scope, receive, send)
             return
-        self.uploads[own] += 1
-        try:
+        with self.uploads.held(own):
             body, refusal = await whole_body(receive, MAX_PICTURE_BYTES)
             answer = self.app if refusal is None else _refusal_response(refusal)
             await answer(scope, replay_of(body, receive), send)
-        finally:
-            self.uploads -= Counter((own,))  # leaves out peers that have none
 
 
 def refusal_of(method: str, path: str, headers: Headers, guard: Guard) -> Refusal | None:
     """Why a request is not answered; None: it is."""
     hosts = headers.getlist("host")
     if len(hosts) != 1 or not guard.knows(hosts[0]):
-        return Refusal(
-            421, "This server does not go by that name. Open the address that heedful serve printed."
-        )
+        return Refusal(421, WRONG_ADDRESS)
     origin = headers.get("origin")
     if origin is not None and place_of(origin) != hosts[0].lower():
-        return Refusal(403, "Another site asked: requests are answered to this page alone.")
+        return Refusal(403, FOREIGN)
     if headers.get("sec-fetch-site", "same-origin") in ("cross-site", "same-site") and (
         method != "GET" or headers.get("sec-fetch-mode") != "navigate"
     ):
-        return Refusal(403, "Another site asked: requests are answered to this page alone.")
+        return Refusal(403, FOREIGN)
     if method not in ("GET", "HEAD", "POST"):
         return Refusal(405, f"{method[:20]} is not a method of this server. Use GET or POST.")
     if method == "POST":
@@ -196,7 +233,7 @@ def refusal_of(method: str, path: str, headers: Headers, guard: Guard) -> Refusa
         if path == PICTURES and kind not in PICTURE_TYPES:
             return Refusal(415, f"This is no picture of a known format. Known: {', '.join(FORMATS)}.")
         if path != PICTURES and kind != "application/json":
-            return Refusal(415, "A question is asked as JSON. Send Content-Type: application/json.")
+            return Refusal(415, "Send the request as JSON (Content-Type: application/json).")
         length, most = whole_number(headers.get("content-length", "0")), _most_bytes(path)
         if length is None or length > most:
             return _too_large(most)
@@ -286,14 +323,14 @@ def replay_of(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
-def _with_headers(send: Send) -> Send:
-    """Every answer carries the headers above."""
+def with_headers(send: Send, headers: Mapping[str, str]) -> Send:
+    """Every answer carries these headers, whatever it had under their names."""
 
-    async def with_headers(message: Message) -> None:
+    async def sealed(message: Message) -> None:
         if message["type"] == "http.response.start":
             given = [(k.decode("latin-1").lower(), k, v) for k, v in message["headers"]]
-            kept = [(k, v) for name, k, v in given if name not in HEADERS or (name, v) == SANDBOXED]
-            message["headers"] = [*kept, *((k.encode(), v.encode()) for k, v in HEADERS.items())]
+            kept = [(k, v) for name, k, v in given if name not in headers or (name, v) == SANDBOXED]
+            message["headers"] = [*kept, *((k.encode(), v.encode()) for k, v in headers.items())]
         await send(message)
 
-    return with_headers
+    return sealed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -11,10 +12,12 @@ from fastapi import Depends, Request
 from fastapi import Path as InPath
 
 from heedful.core.model import Model
-from heedful.server import example_pictures, internals, run_list
+from heedful.server import audit_advice, example_pictures, internals, run_list
 from heedful.server.explanation_cache import ExplanationCache
 from heedful.server.job_queue import Job, Jobs
 from heedful.server.model_pool import ModelPool, ServedModel
+from heedful.server.model_thread import Busy, ModelThread, OpenQuestions
+from heedful.server.opened_runs import OpenedRuns
 from heedful.server.schemas import responses
 from heedful.server.security import peer
 
@@ -48,8 +51,12 @@ class ServerState:
     runs: run_list.Runs
     jobs: Jobs = field(default_factory=Jobs)
     memory: ExplanationCache = field(default_factory=ExplanationCache)
+    opened: OpenedRuns = field(default_factory=OpenedRuns)
     _dictionaries: dict[str, internals.Dictionary] = field(default_factory=dict)
     _examples: dict[str, list[responses.ExamplePicture]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._adviser = ModelThread("advice of audits", 1, OpenQuestions())
 
     def dictionary(self, served: ServedModel) -> internals.Dictionary:
         return self._dictionaries.setdefault(served.name, internals.Dictionary(served))
@@ -74,15 +81,27 @@ class ServerState:
 
         return self.jobs.put(Job(kind, ask.owner, ask.model_dump(), job_work, peer=peer.get()))
 
+    def look_for_advice(self) -> None:
+        """Read what audits recommend, beside the requests: nobody waits while a large audit is read."""
+        with suppress(Busy):  # one look waits already: it will see what is there by then
+            self._adviser.put(self._read_advice)
+
+    def _read_advice(self) -> None:
+        for served in [*self.models.served.values()]:  # another may be loaded meanwhile
+            self.memory.advice[served.name] = audit_advice.of(self.runs, served.model)
+
     def close(self) -> None:
         self.jobs.close()
         self.models.close()
+        for reader in (self.opened.reader, self._adviser):
+            reader.close()
 
     def shut_down(self, seconds: float) -> bool:
         """Close, wait for what runs, and remove runs that are temporary; whether all threads have ended."""
         self.close()
         end = time.monotonic() + seconds
-        threads = [*self.jobs.threads, *self.models.threads]
+        readers = [self.opened.reader.thread, self._adviser.thread]
+        threads = [*self.jobs.threads, *self.models.threads, *readers]
         try:
             for thread in threads:
                 thread.join(max(0.0, end - time.monotonic()))

@@ -35,6 +35,7 @@ URL, KEY = "HEEDFUL_LLM_URL", "HEEDFUL_LLM_KEY"
 MAX_WAIT_SECONDS = 60.0  # seconds before one more try
 MAX_ANSWER_BYTES = 1 << 22  # bytes of an answer
 MAX_REASON_BYTES = 300  # of what a server says when it refuses
+CREATE = "_create_connection"  # where http.client keeps how it connects
 Messages = Sequence[dict[str, str]]
 
 
@@ -157,12 +158,12 @@ class Endpoint:
             headers["Authorization"] = f"Bearer {key}"
         request = urllib.request.Request(f"{self.url}/chat/completions", body, headers)
         end = time.monotonic() + self.timeout
-        watched = _WatchedHTTP(), _WatchedHTTPS()
-        timer = threading.Timer(self.timeout, lambda: [each.shut() for each in watched])
+        sockets = _Sockets()
+        timer = threading.Timer(self.timeout, sockets.shut)
         timer.daemon = True
         timer.start()
         try:
-            opener = urllib.request.build_opener(_NoRedirects, *watched)
+            opener = urllib.request.build_opener(_NoRedirects, _WatchedHTTP(sockets), _WatchedHTTPS(sockets))
             with opener.open(request, timeout=self.timeout) as answer:
                 return _whole(answer, end)
         except urllib.error.HTTPError as error:
@@ -174,6 +175,7 @@ class Endpoint:
             raise HeedfulError(f"{self._shown} refused", why, _fix(error.code)) from None
         finally:
             timer.cancel()
+            sockets.close()
 
 
 def _whole(answer: Any, end: float) -> bytes:
@@ -202,24 +204,54 @@ def _without_key(text: str) -> str:
     return text.replace(key, "(the key)") if key else text
 
 
-class _Watched(urllib.request.AbstractHTTPHandler):
-    """Keeps its connections, so that one can be shut while the head of an answer drips."""
+class _Sockets:
+    """The sockets of one request. When its time is over they are shut, and so is one that is opened later:
+    looking up a name and connecting may take longer than the whole request should.
+
+    What is kept is a second handle of each socket, since TLS takes the first one over for its handshake.
+    """
 
     def __init__(self) -> None:
+        self._handles: list[socket.socket] = []
+        self._over, self._change = False, threading.Lock()
+
+    def open(self, *given: Any, **options: Any) -> socket.socket:
+        result = socket.create_connection(*given, **options)
+        with self._change:
+            self._handles.append(result.dup())
+        if self._over:
+            self.shut()
+        return result
+
+    def shut(self) -> None:
+        """The time is over: whoever waits for one of these sockets waits no more."""
+        with self._change:
+            self._over = True
+            for handle in self._handles:
+                with suppress(OSError):  # the other side was quicker
+                    handle.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """The request has ended."""
+        with self._change:
+            while self._handles:
+                self._handles.pop().close()
+
+
+class _Watched(urllib.request.AbstractHTTPHandler):
+    """Opens its connections by `_Sockets`, so that one can be shut while the head of an answer drips."""
+
+    def __init__(self, sockets: _Sockets) -> None:
         super().__init__()
-        self.connections: list[http.client.HTTPConnection] = []
+        self.sockets = sockets
 
     def do_open(self, http_class: Any, req: Any, **more: Any) -> Any:
         def connect(*given: Any, **options: Any) -> http.client.HTTPConnection:
-            self.connections.append(http_class(*given, **options))
-            return self.connections[-1]
+            connection: http.client.HTTPConnection = http_class(*given, **options)
+            setattr(connection, CREATE, self.sockets.open)
+            return connection
 
         return super().do_open(connect, req, **more)
-
-    def shut(self) -> None:
-        for connection in self.connections:
-            with suppress(OSError, AttributeError):  # closed, or not opened yet
-                connection.sock.shutdown(socket.SHUT_RDWR)
 
 
 class _WatchedHTTP(_Watched, urllib.request.HTTPHandler):

@@ -36,19 +36,22 @@ from heedful.server.security import (
     HEADERS,
     App,
     Guard,
-    Message,
     Receive,
+    Refusal,
     Scope,
     Send,
     place_of,
     replay_of,
     whole_body,
+    with_headers,
 )
 
 ROUNDS, MAILS = 8, 3
 MAX_BODY_BYTES = 4096  # bytes of a form
 COOKIE = "sitting"
 FOREIGN = "This form is not from this web page, or the study was restarted."
+WRONG_ADDRESS = "This is not the address of the study. Open the address that was printed at the start."
+OTHER_SITE = "This request came from another site. Answers are accepted from this web page only."
 POLICY = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 SENT = HEADERS | {
     "content-security-policy": POLICY,
@@ -181,50 +184,36 @@ def guarded(app: Any, guard: Guard = Guard()) -> App:  # noqa: B008 (frozen)
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        why = skipped(scope["method"], Headers(scope=scope), guard)
-        if why is None and scope["method"] == "POST":
-            body, refusal = await whole_body(receive, MAX_BODY_BYTES)  # whatever its head says of its length
-            why = (
-                None
-                if refusal is None
-                else (refusal.status, "The form is too large or did not come to its end.")
-            )
+        refusal = refusal_of_form(scope["method"], Headers(scope=scope), guard)
+        if refusal is None and scope["method"] == "POST":
+            body, cut = await whole_body(receive, MAX_BODY_BYTES)  # whatever its head says of its length
+            refusal = cut and Refusal(cut.status, "The form is too large or did not come to its end.")
             receive = replay_of(body, receive)
-        chosen = app if why is None else _refused(*why)
-        await chosen(scope, receive, _sealed(send))
+        chosen = app if refusal is None else _refused(refusal.status, refusal.sentence)
+        await chosen(scope, receive, with_headers(send, SENT))
 
     return inside
 
 
-def skipped(method: str, headers: Headers, guard: Guard) -> tuple[int, str] | None:
-    """(status, why) of a request that is not answered."""
+def refusal_of_form(method: str, headers: Headers, guard: Guard) -> Refusal | None:
+    """Why a request is not answered; None: it is."""
     hosts = headers.getlist("host")
     if len(hosts) != 1 or not guard.knows(hosts[0]):
-        return 421, "This is not the address of the study. Open the address that was printed at the start."
+        return Refusal(421, WRONG_ADDRESS)
     if method not in ("GET", "HEAD", "POST"):
-        return 405, "Use GET or POST."
+        return Refusal(405, "Use GET or POST.")
     if method != "POST":
         return None
     origin = headers.get("origin")
     if origin is None or place_of(origin) != hosts[0].lower():
-        return 403, "This request came from another site. Answers are accepted from this web page only."
+        return Refusal(403, OTHER_SITE)
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
-        return 415, "Answers must be sent with the form of the web page."
+        return Refusal(415, "Answers must be sent with the form of the web page.")
     length = whole_number(headers.get("content-length", ""))
     if length is None or length > MAX_BODY_BYTES:
-        return 413, "The form is too large."
+        return Refusal(413, "The form is too large.")
     return None
-
-
-def _sealed(send: Send) -> Send:
-    async def sealed(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            kept = [(k, v) for k, v in message["headers"] if k.decode("latin-1").lower() not in SENT]
-            message["headers"] = [*kept, *((k.encode(), v.encode()) for k, v in SENT.items())]
-        await send(message)
-
-    return sealed
 
 
 def listen(port: int) -> socket.socket:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, Response
+from starlette.concurrency import run_in_threadpool
 
 from heedful._version import __version__
 from heedful.core import registry
@@ -17,7 +18,7 @@ from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
 from heedful.modalities.text import text_of
 from heedful.models.adapter import token_model
-from heedful.server import audit_advice, automatic_test, brush, internals, live_explain, run_list, what_if
+from heedful.server import automatic_test, brush, internals, live_explain, run_list, what_if
 from heedful.server.model_pool import ServedModel
 from heedful.server.picture_cells import unit_names
 from heedful.server.schemas import requests, responses
@@ -38,8 +39,7 @@ def server_info(state: RequestState) -> responses.ServerInfo:
         for e in registry.explainers().values()
     ]
     served_models = [*state.models.served.values()]  # another may be loaded meanwhile
-    for served in served_models:
-        state.memory.advice[served.name] = audit_advice.of(state.runs, served.model)
+    state.look_for_advice()
     return responses.ServerInfo(
         version=__version__,
         models=[_model(served, state) for served in served_models],
@@ -170,20 +170,21 @@ def list_runs(state: RequestState) -> responses.RunList:
     return state.runs.listed()
 
 
-@router.get("/runs/{number}")
-def show_run(number: Number, state: RequestState) -> responses.RunPage:
+@router.get("/runs/{number}", response_model=responses.RunPage)
+async def show_run(number: Number, request: Request, state: RequestState) -> Response:
     """One of them, drawn as the report draws it."""
-    return run_list.opened(_run(state, number))[0]
+    place = await run_in_threadpool(_run, state, number)
+    return Response((await state.opened.get(request, place)).page, media_type="application/json")
 
 
 @router.get(
     "/runs/{number}/report",
     responses={200: {"content": {"text/html": {"schema": {"type": "string"}}}, "description": "a file"}},
 )
-def report(number: Number, state: RequestState) -> HTMLResponse:
+async def report(number: Number, request: Request, state: RequestState) -> HTMLResponse:
     """The same as one file to keep."""
-    place = _run(state, number)
-    whole = run_list.opened(place)[1]()
+    place = await run_in_threadpool(_run, state, number)
+    whole = (await state.opened.get(request, place)).report
     name = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in Path(place.name).name)
     headers = {"content-disposition": f'attachment; filename="{name[:80]}.html"'}
     headers["content-security-policy"] = "sandbox"  # besides that of every answer
