@@ -281,8 +281,8 @@ MUTANTS = (
     Mutant(
         "ig: times the text instead of the difference",
         "explainers/integrated_gradients.py",
-        "slopes = (text - base).double() * grads.double()",
-        "slopes = text.double() * grads.double()",
+        "part.sum(-1), (text - base).double() * grads.double())",
+        "part.sum(-1), text.double() * grads.double())",
         "explainers/test_integrated_gradients.py",
     ),
     Mutant(
