@@ -247,7 +247,7 @@ def wordy(texts: Path) -> list[list[str]]:
         for word in WORDS:
             cases += [[*name.split(), *base, f"{max(one.opts, key=len)}={word}"] for one in chosen]
             if base and not base[0].startswith("-"):
-                cases.append([*name.split(), "--", word, *base[1:1]])
+                cases.append([*name.split(), *base[1:], "--", word])
     return cases
 
 
@@ -380,3 +380,29 @@ def test_quiet_prints_nothing_beside_the_result(tmp_path: Path, capsys: pytest.C
     for words in commands:
         assert main(["features", *words, "-q"]) == 0
         assert capsys.readouterr().err == ""
+
+
+# --- the same numbers in Python ------------------------------------------------------------------------
+
+TEXTS = ["the cat sat", "hello world"]
+SEEDED: dict[str, Callable[[Any, Any, Path], Any]] = {
+    "explain": lambda model, seed, _: heedful.explain(model, TEXTS[0], ["lime"], seed=seed),
+    "audit": lambda model, seed, _: heedful.audit(model, TEXTS, methods=["occlusion"], seed=seed),
+    "trial": lambda model, seed, _: heedful.trial(model, TEXTS, tests=["correlation"], seed=seed),
+    "head_importance": lambda model, seed, _: heedful.head_importance(model, TEXTS, seed=seed),
+    "prune_heads": lambda model, seed, _: heedful.prune_heads(model, TEXTS, seed=seed),
+    "harvest": lambda model, seed, to: heedful.harvest(model, TEXTS, "blocks.1.resid", to / "a", seed=seed),
+    "train_sae": lambda _, seed, to: heedful.train_sae(
+        torch.zeros(9, 4), width=6, kind="topk", k=2, seed=seed
+    ),
+    "run_lab": lambda _, seed, to: heedful.run_lab("attention-by-hand", fast=True, seed=seed),
+}
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64, 1.5, True, "1"])
+@pytest.mark.parametrize("name", SEEDED)
+def test_a_seed_that_no_generator_takes_is_refused(
+    name: str, seed: Any, shared: Callable[[str], Any], tmp_path: Path
+) -> None:
+    with pytest.raises(heedful.HeedfulError, match="seed cannot be"):
+        SEEDED[name](shared("bert").model, seed, tmp_path)

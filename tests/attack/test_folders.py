@@ -6,7 +6,6 @@ import json
 import os
 import random
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -491,7 +490,6 @@ def test_a_table_that_unpacks_to_gigabytes_is_refused(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, str(bomb)], capture_output=True, text=True, check=True)
     assert "has a text of over" in done.stdout
-    assert resource.RLIMIT_AS is not None
 
 
 # --- links, pipes and devices ----------------------------------------------------------------------

@@ -444,8 +444,9 @@ def test_activations_that_are_not_finite_are_not_stored(tmp_path: Path, fresh: C
     heedful.harvest(family.model, ["the cat sat"], "blocks.1.resid", tmp_path / "sound")
     with torch.no_grad():
         family.hf.transformer.h[0].mlp.c_fc.weight.fill_(torch.nan)
-    with pytest.raises(HeedfulError):
+    with pytest.raises(HeedfulError, match=r"NaN|not finite"):
         heedful.harvest(family.model, ["the cat sat"], "blocks.1.resid", tmp_path / "nan")
+    assert not list((tmp_path / "nan").rglob("*.safetensors"))
 
 
 # --- plugins and the zoo's cache -----------------------------------------------------------------------

@@ -22,6 +22,7 @@ from heedful.core.defaults import (
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Model
 from heedful.core.registry import Explainer
+from heedful.core.whole_numbers import check_seed
 from heedful.io.previews import KEEP
 from heedful.metrics.score import DRAWS
 from heedful.metrics.verdict import JUDGES
@@ -208,7 +209,8 @@ def _named(names: Iterable[str] | str | None, what: str, known: Iterable[str]) -
 
 def _check(settings: AuditSettings) -> None:
     long_of_many(settings.long)
-    for name, least in (("seed", 0), ("draws", 2), ("shard", 1)):
+    check_seed(settings.seed)
+    for name, least in (("draws", 2), ("shard", 1)):
         value = getattr(settings, name)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise HeedfulError(f"{name} cannot be {value!r}", f"it is a whole number, {least} or more")

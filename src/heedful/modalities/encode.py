@@ -240,7 +240,7 @@ def build(
         raise HeedfulError(
             "no token of the text reaches the model",
             "the tokenizer drops all of its characters",
-            "Check the text for control characters",
+            "Check the text for control characters; of a chat, check that its template writes the messages",
         )
     content = [(token, span) for token, span, flag in zip(ids, offsets, special, strict=True) if not flag]
     _refuse_endless_words(tokenizer, content)

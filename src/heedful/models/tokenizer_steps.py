@@ -86,7 +86,7 @@ def has_slow_pattern(program: Any) -> bool:
     """Whether it has a pattern that may take much longer for a text that is a little longer."""
     patterns = [step.get("pattern") for step in _steps(program)]
     every = [pattern["Regex"] for pattern in patterns if isinstance(pattern, dict) and "Regex" in pattern]
-    return any(not QUICK.fullmatch(str(pattern)) for pattern in every)
+    return any(not (pattern and QUICK.fullmatch(str(pattern))) for pattern in every)
 
 
 def check_built(source: str | Path, tokenizer: Any) -> None:

@@ -199,7 +199,7 @@ def uvicorn_server(state: ServerState, config: ServerConfig, **more: Any) -> Any
     return uvicorn.Server(
         uvicorn.Config(
             application(state, config),
-            log_level="warning",
+            log_level="error",  # of damaged requests anybody could write a line each
             access_log=False,
             server_header=False,
             limit_concurrency=MAX_CONNECTIONS,

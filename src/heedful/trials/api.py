@@ -15,6 +15,7 @@ from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable
 from heedful.core.progress import Report, counting
 from heedful.core.versions import versions
+from heedful.core.whole_numbers import check_seed
 from heedful.io.datasets.labelled_texts import LabelledTexts
 from heedful.io.json_codec import to_jsonable
 from heedful.models.load import load
@@ -158,6 +159,7 @@ def _settings(settings: TrialSettings | None, more: dict[str, Any]) -> TrialSett
         known = asdict(TrialSettings())
         unknown = ", ".join(sorted(more.keys() - known.keys()))
         raise HeedfulError(f"a trial has no option {unknown}", fix=f"It has: {', '.join(known)}") from None
+    check_seed(settings.seed)
     counts = {name: value for name, value in asdict(settings).items() if name not in ("epsilon", "seed")}
     for name, value in counts.items():
         if value is not None and value < 1:

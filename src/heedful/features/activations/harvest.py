@@ -26,6 +26,7 @@ from heedful.core.defaults import ENGINES
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable
 from heedful.core.progress import Report, Step
+from heedful.core.whole_numbers import check_seed
 from heedful.engine.ray import Cluster
 from heedful.features.activations.extract import HarvestedBatch, HarvestSettings, take
 from heedful.features.activations.shuffle import ScatterWriter, Shape, remove_parts
@@ -174,6 +175,7 @@ def _passes(
 
 def _settled(model: TokenModel, site: str, dtype: str, cut: Cut, **wish: Any) -> HarvestSettings:
     """Refuses, before any work, what could not be done."""
+    check_seed(wish["seed"])
     if wish["engine"] not in ENGINES:
         raise HeedfulError(f"there is no engine {wish['engine']!r}", fix=f"Use one of: {', '.join(ENGINES)}")
     if dtype not in DTYPES:

@@ -134,7 +134,7 @@ def _unreadable(row: DataRow) -> str:
     if row.broken:
         return "a row cannot be read"
     if not isinstance(row.text, str):
-        return f"a row is {type(row.text).__name__}, not text"
+        return "a row has no text" if row.text is None else f"a row is {type(row.text).__name__}, not text"
     unfit = row.text.strip() and KINDS["text"].unfit(row.text)
     return unfit and unfit.replace("the text", "a row")
 

@@ -282,8 +282,8 @@ def _read(content: bytes) -> tuple[str, dict[str, Any]]:
     try:
         result = json.loads(content)
         text = result["choices"][0]["message"]["content"]
-    except (KeyError, IndexError, TypeError, RecursionError) as error:
-        raise ValueError(f"the answer has no {error}") from None
+    except (KeyError, IndexError, TypeError, RecursionError):
+        raise ValueError("the answer has no choices[0].message.content, as chat models give it") from None
     if not isinstance(text, str):
         raise ValueError("the answer holds no text")
     usage = result.get("usage")

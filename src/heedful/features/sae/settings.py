@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from heedful.core.errors import HeedfulError
+from heedful.core.whole_numbers import check_seed
 from heedful.io.json_codec import to_jsonable
 
 KINDS = ("relu", "relu-tied", "topk", "batchtopk", "jumprelu", "matryoshka")
@@ -91,6 +92,7 @@ def _prefixes(width: int) -> tuple[int, ...]:
 
 
 def _check(s: TrainSettings) -> None:
+    check_seed(s.seed)
     for name in ("d", "width", "steps", "batch", "k"):
         if getattr(s, name) < 1:
             raise HeedfulError(

@@ -27,6 +27,7 @@ from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable
 from heedful.core.progress import Report, counting
+from heedful.core.whole_numbers import check_seed
 from heedful.heads.ablation.ablate import Anatomy, Head, Means, anatomy, check_how, every_head, layer_name
 from heedful.heads.ablation.gradient_importance import estimates, has_slope
 from heedful.heads.ablation.importance_results import Drop, Importance, Reference, Unit
@@ -103,6 +104,7 @@ def head_importance(
     """
     from heedful.models.load import load_token_model
 
+    check_seed(seed)
     loaded = load_token_model(model, "removing heads")
     check_how(how, means)
     groups, shape = units_of(loaded, level)

@@ -27,6 +27,7 @@ from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.model import Loadable
 from heedful.core.progress import Report, counting
+from heedful.core.whole_numbers import check_seed
 from heedful.heads.ablation.ablate import Anatomy, Means, check_how
 from heedful.heads.ablation.importance import checked_metric, differences, units_of
 from heedful.heads.ablation.pruning_results import Pruning, PruningStep
@@ -104,6 +105,7 @@ def prune_heads(
     """
     from heedful.models.load import load_token_model
 
+    check_seed(seed)
     loaded = load_token_model(model, "removing heads")
     check_how(how, means)
     groups, shape = units_of(loaded, level)

@@ -26,6 +26,7 @@ from heedful.core.document import Figure, Paragraph
 from heedful.core.errors import HeedfulError
 from heedful.core.lab_report import FIGURE_NAME, Claim, LabReport, NumberTable, Part, Value
 from heedful.core.progress import Progress, Report, counting
+from heedful.core.whole_numbers import check_seed
 
 
 @dataclass(eq=False)
@@ -191,6 +192,7 @@ def run_lab(
     >>> report.holds
     True
     """
+    check_seed(seed)
     entry, work = _work(name)
     from heedful.core.versions import versions
 

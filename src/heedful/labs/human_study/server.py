@@ -232,6 +232,6 @@ def serve(app: App, at: socket.socket) -> None:
     """Answers until Ctrl-C."""
     import uvicorn
 
-    uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)).run(
+    uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False, server_header=False)).run(
         sockets=[at]
     )
