@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from heedful.audits.schemas import count_rows
+from heedful.audits.schemas import KINDS, count_rows
 from heedful.audits.shard import Shard
 from heedful.core.errors import HeedfulError
 from heedful.core.whole_numbers import whole_number
@@ -132,11 +132,12 @@ class AuditRun(ShardedRun):
         rows = 0
         for number in self.numbers():
             rows += ROWS_PER_SHARD * (1 + pairs)
-            for name in self.facts(number)["files"]:
-                place = f"shards/{number:06d}/{name}"
-                if name.endswith(".parquet") and rows <= most:
-                    with opened_inside(self.path, place) as handle, os.fdopen(os.dup(handle), "rb") as file:
-                        rows += count_rows(file) * (1 + pairs * (name == "scores.parquet"))
+            for name in KINDS:
+                if rows > most:
+                    return rows
+                place = f"shards/{number:06d}/{name}.parquet"
+                with opened_inside(self.path, place) as handle, os.fdopen(os.dup(handle), "rb") as file:
+                    rows += count_rows(file) * (1 + pairs * (name == "scores"))
         return rows
 
     def check_shard(self, number: int, entry: Mapping[str, Any]) -> None:
