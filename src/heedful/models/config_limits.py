@@ -9,7 +9,7 @@ check_size     the network that it asks for, built without memory: not many more
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from copy import deepcopy
 from pathlib import Path
@@ -52,9 +52,12 @@ def check_counts(source: str | Path, facts: dict[str, Any], weights: list[Path])
             raise HeedfulError(f"the config of {source} is refused", why, SAVE_AGAIN)
 
 
-def check_config(source: str | Path, options: dict[str, Any]) -> None:
+def check_config(source: str | Path, facts: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     """Refuse what fills the memory while it is read: some configs write out short lists."""
-    from transformers import AutoConfig
+    from transformers import CONFIG_MAPPING, AutoConfig
+
+    with suppress(Exception):  # imported here and not in the copy: another thread may be importing it, too
+        CONFIG_MAPPING[str(facts.get("model_type"))]
 
     def read() -> bytes:
         with suppress(Exception):  # what cannot be read is told when it is loaded

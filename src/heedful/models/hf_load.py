@@ -90,7 +90,7 @@ def load_pretrained(
 
         facts, _ = transformers.PretrainedConfig.get_config_dict(source, **options)
         check_counts(source, facts, sorted(folder.glob("*.safetensors")))
-        check_config(source, options)
+        check_config(source, facts, options)
         config = transformers.AutoConfig.from_pretrained(source, **options)
         config.gradient_checkpointing = False  # saves memory in training, and turns gradients on here
         config._attn_implementation = None  # may name a program on the hub, which would be loaded and run
