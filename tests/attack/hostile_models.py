@@ -155,6 +155,17 @@ TOKENIZERS: dict[str, Change] = {
     "a special token that is a number": edit("tokenizer_config.json", cls_token=5),
 }
 EVERY = CONFIGS | WEIGHTS | TOKENIZERS
+HARMLESS = {  # what is wrong with them does not matter for an explanation, or is left out when they are read
+    "no layers",
+    "a kernel from the hub",
+    "a kernel from the hub, by its other name",
+    "gradients by training hooks",
+    "a quantised config",
+    "weights of zero",
+    "a window below zero",
+    "a mask that is no word of it",
+    "a tokenizer of another class",
+}
 
 
 def cut(path: Path) -> None:

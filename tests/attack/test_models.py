@@ -76,7 +76,7 @@ def test_strange_models_are_explained_or_told(kind: str, bert: Path, tmp_path: P
         for name, folder in hostile.folders(bert, getattr(hostile, kind), tmp_path)
     }
     assert not any("\n" in line for line in told.values())
-    assert sum(line != "explained" for line in told.values()) > len(told) // 2
+    assert {name for name, line in told.items() if line == "explained"} <= hostile.HARMLESS
     assert all("NaN" in line for name, line in told.items() if "NaN" in name or "overflow" in name)
 
 
