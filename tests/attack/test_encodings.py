@@ -47,7 +47,7 @@ def test_harvests_and_measures_record_it(file: Path, shared: Callable[[str], Any
         assert labelled.labels is not None
         assert sorted(labelled.labels) == ["a", "b"]
         assert f"skipped: {TOLD} (1 times)" in labelled.notes
-        assert read(file, "text", "label", None)[2] == ["row 0 was skipped: the text is not valid UTF-8"]
+        assert read(file, "text", "label", None).left == ("row 0 was skipped: the text is not valid UTF-8",)
 
 
 def test_a_file_without_any_text_says_why(shared: Callable[[str], Any], tmp_path: Path) -> None:

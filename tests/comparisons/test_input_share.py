@@ -143,7 +143,7 @@ def run(shared: Any) -> Comparison:
 
 def test_a_run_folder_keeps_it(run: Comparison, tmp_path: Path) -> None:
     again = Comparison.load(run.save(tmp_path / "run"))
-    assert again.to_json() == run.to_json()
+    assert json.loads(again.to_json()) == json.loads(run.to_json()) | {"verified": False}
     assert again.input_shares() == run.input_shares()
     assert again["lime"].written.scores.tolist() == run["lime"].written.scores.tolist()
     assert again["lime"].written.stderr.tolist() == run["lime"].written.stderr.tolist()

@@ -161,7 +161,7 @@ def test_saved_and_opened_again(planted: None, tmp_path: Path) -> None:
     report = run_lab("honest", fast=True, out=tmp_path / "lab")
     again = LabReport.load(tmp_path / "lab")
     assert again.parts == report.parts
-    assert again.to_json() == report.to_json()
+    assert again.to_dict() == report.to_dict()
     data = json.loads((tmp_path / "lab" / "result.json").read_text())
     assert data["holds"] is True
     assert [claim["sentence"] for claim in data["claims"]] == [claim.sentence for claim in report.claims]

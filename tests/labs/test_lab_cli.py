@@ -75,7 +75,7 @@ def test_true_claims_exit_with_0(capsys: pytest.CaptureFixture[str], planted: No
     assert html.read_text() == (out / "report.html").read_text()
     assert [line.split(maxsplit=1)[0] for line in said.err.splitlines()] == ["wrote", "saved"]
     assert main(["report", str(out), "--html", str(tmp_path / "again.html"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == data
+    assert json.loads(capsys.readouterr().out) == data | {"verified": False}
     assert without_note((tmp_path / "again.html").read_text()) == html.read_text()
     assert main([*words, "-q"]) == 0
     assert capsys.readouterr().err == ""
