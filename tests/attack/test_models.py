@@ -198,15 +198,20 @@ def test_layers_are_counted_whatever_a_config_calls_them(
     assert len(str(refused.value)) < 400
 
 
+def layers(count: int) -> torch.nn.Sequential:
+    """Each has two parameters, and is a part itself."""
+    return torch.nn.Sequential(*[torch.nn.Linear(1, 1) for _ in range(count)])
+
+
 def test_parts_are_counted_for_the_thread_that_builds() -> None:
-    with config_limits.limited_parts("a model", 10):
-        others = threading.Thread(target=lambda: torch.nn.Sequential(*[torch.nn.Linear(1, 1)] * 50))
+    with config_limits.limited_parts("a model", 9):
+        others = threading.Thread(target=layers, args=(50,))
         others.start()
         others.join()
-        torch.nn.Linear(1, 1)
-        with pytest.raises(HeedfulError, match="more than 10 parts"):
-            torch.nn.Sequential(*[torch.nn.Linear(1, 1) for _ in range(50)])
-    torch.nn.Sequential(*[torch.nn.Linear(1, 1) for _ in range(50)])
+        layers(3)
+    with pytest.raises(HeedfulError, match="more than 8 parts"), config_limits.limited_parts("a model", 8):
+        layers(3)
+    layers(50)
 
 
 def cached(hub: Path, bert: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

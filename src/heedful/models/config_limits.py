@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from copy import deepcopy
 from pathlib import Path
-from threading import get_ident
+from threading import local
 from typing import Any
 
 import torch
@@ -61,7 +61,7 @@ def check_config(source: str | Path, facts: Mapping[str, Any], options: Mapping[
 
     def read() -> bytes:
         with suppress(Exception):  # what cannot be read is told when it is loaded
-            AutoConfig.from_pretrained(source, **options)
+            AutoConfig.from_pretrained(source, **{**options, "local_files_only": True})  # it is here by now
         return b"ended"
 
     if not limited(read):
@@ -105,26 +105,39 @@ def check_size(
 def limited_parts(source: str | Path, most: int) -> Iterator[None]:
     """Refuse to build a network of more modules and parameters than `most`: whatever a config calls its
     layers, a million of them take hours."""
-    own, parts = get_ident(), 0
-
-    def count(*_: Any) -> None:
-        nonlocal parts
-        if get_ident() != own:  # another thread builds a network of its own
-            return
-        parts += 1
-        if parts > most:
-            why = f"it asks for a network of more than {most:,} parts"
-            raise HeedfulError(f"the config of {source} is refused", why, SAVE_AGAIN)
-
-    hooks = (
-        register_module_module_registration_hook(count),
-        register_module_parameter_registration_hook(count),
-    )
+    _parts.left = most
     try:
         yield
+    except _TooManyPartsError:
+        why = f"it asks for a network of more than {most:,} parts"
+        raise HeedfulError(f"the config of {source} is refused", why, SAVE_AGAIN) from None
     finally:
-        for hook in hooks:
-            hook.remove()
+        _parts.left = None
+
+
+class _Parts(local):
+    """How many parts this thread may still build; None: any number."""
+
+    left: int | None = None
+
+
+class _TooManyPartsError(Exception):
+    """More than `limited_parts` allows."""
+
+
+_parts = _Parts()
+
+
+def _count_part(*_: Any) -> None:
+    if _parts.left is not None:
+        _parts.left -= 1
+        if _parts.left < 0:
+            raise _TooManyPartsError
+
+
+# once, and never removed: torch goes over its hooks while other threads build networks
+register_module_module_registration_hook(_count_part)
+register_module_parameter_registration_hook(_count_part)
 
 
 def _whole_numbers(facts: dict[str, Any]) -> Iterator[tuple[str, int]]:

@@ -7,7 +7,11 @@ from contextlib import contextmanager
 
 from heedful.core.errors import HeedfulError, first_line, out_of_memory
 
-RUN_ERRORS = (AttributeError, LookupError, RuntimeError, TypeError, ValueError)  # of a module that is run
+# of a module that is run
+RUN_ERRORS = (
+    *(ArithmeticError, AssertionError, AttributeError, ImportError),
+    *(LookupError, RuntimeError, TypeError, ValueError),
+)
 FIX = "Check that its weights, its config and its tokenizer belong together"
 
 
@@ -16,6 +20,8 @@ def run_errors(name: str) -> Iterator[None]:
     """Too little memory is not told here: whoever runs many rows tries again with fewer."""
     try:
         yield
+    except FloatingPointError:  # our own word for NaN
+        raise
     except RUN_ERRORS as error:
         if out_of_memory(error):
             raise

@@ -16,6 +16,7 @@ nothing to say is not closed: nothing of it waits to be sent.
 from __future__ import annotations
 
 import asyncio
+import socket
 from functools import cached_property
 from typing import Any
 
@@ -27,6 +28,7 @@ from heedful.server.security import peer_key
 HEADER_SECONDS = 8.0  # seconds for the head of a request
 WRITE_SECONDS = 60.0  # seconds in which a client must read something of its answer,
 MIN_READ_BYTES = 64 << 10  # and how much, unless less is left
+SENT_BYTES = 128 << 10  # that the system takes of an answer before it is read
 MAX_WAITING = 128  # connections of one peer without a whole request
 MAX_OF_PEER = 256  # connections of one peer: half of what the server takes
 
@@ -52,6 +54,7 @@ class HeaderTimeoutProtocol(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=0)  # writing is paused until everything is sent
+        self._limit_sending(transport)
         self.since = self.loop.time()
         self._start_timer()
         every = [other for other in self.connections if isinstance(other, HeaderTimeoutProtocol)]
@@ -76,6 +79,11 @@ class HeaderTimeoutProtocol(H11Protocol):
         self._stop_timer()
         self._stop_write_timer()
         super().connection_lost(exc)
+
+    def _limit_sending(self, transport: Any) -> None:
+        """The system takes little of an answer before it is read, so slow readers are seen to read."""
+        if (connection := transport.get_extra_info("socket")) is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SENT_BYTES)
 
     def pause_writing(self) -> None:
         super().pause_writing()

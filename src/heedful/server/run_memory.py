@@ -53,7 +53,7 @@ class RunMemory(Generic[Made]):
         with self._change:
             self._kept.pop(place.path, None)
             self._kept[place.path] = place.stamp, made
-            while len(self._kept) > self._most or self._bytes() > self._most_bytes:
+            while len(self._kept) > 1 and (len(self._kept) > self._most or self._bytes() > self._most_bytes):
                 self._kept.popitem(last=False)
 
     def _bytes(self) -> int:

@@ -118,7 +118,7 @@ def trial(
     marked = Columns(text_column, label_column, rationale_column)
     with reading_texts(model, "a trial", allow_pickle):  # mistakes are told before the model is loaded
         given = read_texts(file, columns, limit)
-        learnt = None if train is None else read_texts(train, marked, train_limit)
+        learnt = None if train is None else read_texts(train, marked, train_limit, "--train-limit")
     names, terms = (_names(some) for some in (test, improve))
     with progress_bar(f"loading {model}", quiet) as say:
         loaded = heedful.load(model, allow_pickle=allow_pickle)

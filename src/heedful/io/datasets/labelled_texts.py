@@ -23,13 +23,18 @@ class LabelledTexts(NamedTuple):
     left: tuple[str, ...] = ()  # rows that were skipped, and why
 
 
-def read_texts(path: Path, columns: Columns, limit: int | None = None) -> LabelledTexts:
-    """The first `limit` rows, without those that hold no text."""
+def read_texts(
+    path: Path, columns: Columns, limit: int | None = None, option: str = "--limit"
+) -> LabelledTexts:
+    """The first `limit` rows, without those that hold no text.
+
+    option   what sets the limit, for a message
+    """
     rows, left, more = [], list[str](), 0
     for row in open_source(path, columns=columns, limit=limit).rows():
         if row.number >= MAX_ROWS:
             what = f"{path.name} has more than {MAX_ROWS:,} rows"
-            raise HeedfulError(what, "all of them are kept in memory", "Use --limit")
+            raise HeedfulError(what, "all of them are kept in memory", f"Use {option}")
         if not (unfit := row.broken or KINDS["text"].unfit(row.text)):
             rows.append(row)
         elif len(left) < MAX_REASONS:

@@ -102,7 +102,7 @@ def _largest(raw: IO[bytes], group: RowGroup, names: set[str]) -> tuple[int, str
             return largest, f"a page of {size.largest:,} bytes is larger than {limit:,}"
         if size.values > MAX_LISTED * (group.rows + MAX_LISTED):
             return largest, f"the lists of {group.rows:,} rows have {size.values:,} values"
-        in_memory = max(size.total, size.values * column.bytes_per_value(size.largest))
+        in_memory = max(size.total, size.values * column.bytes_per_value())
         if column.nested and in_memory > MAX_NESTED_BYTES:
             most = f"more than {MAX_NESTED_BYTES >> 20}: write the file with fewer rows per row group"
             return largest, f"its lists may take {in_memory >> 20:,} MB of memory, {most}"

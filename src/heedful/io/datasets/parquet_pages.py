@@ -24,11 +24,13 @@ MAX_PAGES = 100_000  # of a column of a row group; a page has about a megabyte
 MAGIC = b"PAR1"
 UNPACKED, PACKED, HEADS = 2, 3, (5, 7, 8)  # of a PageHeader; heads of its kinds begin with num_values
 SCHEMA, ROW_GROUPS, COLUMNS, ROWS = 2, 4, 1, 3  # of FileMetaData and its RowGroups
-NAME, CHILDREN = 4, 5  # of an element of the schema
+LENGTH, NAME, CHILDREN = 2, 4, 5  # of an element of the schema
 META = 3  # of a ColumnChunk: its ColumnMetaData, whose fields are
 KIND, PATH, COMPRESSED, DATA_PAGE, DICTIONARY_PAGE = 1, 3, 7, 9, 11
 BYTE_ARRAY = 6  # the kind of texts
-WIDTHS = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8, BYTE_ARRAY: 4}  # bytes of a value, by kind; 7 has any size
+WIDTHS = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}  # bytes of a value, by kind
+FIXED = 7  # the kind whose size stands in the schema; decimals of any size take 16 bytes in memory
+DECIMAL, TEXT_NUMBER = 16, 4  # bytes; of a text in a list, its number in the dictionary
 
 
 class BrokenPage(ValueError):
@@ -40,7 +42,7 @@ class ColumnPages:
     """Where the pages of a column of a row group are."""
 
     path: tuple[str, ...]  # of the column of the table, and of what is nested in it
-    kind: int  # of its values
+    width: int | None  # bytes of a value in memory; None: any number
     start: int
     end: int
 
@@ -50,12 +52,12 @@ class ColumnPages:
 
     @property
     def texts(self) -> bool:
-        return self.kind == BYTE_ARRAY
+        return self.width is None
 
-    def bytes_per_value(self, largest: int) -> int:
-        """In memory, at most: the value, and two numbers for its place in each list and struct around it. No
-        value is larger than the largest page. Texts in lists stay in their dictionaries."""
-        return WIDTHS.get(self.kind, largest) + 4 * len(self.path)
+    def bytes_per_value(self) -> int:
+        """In memory, at most: the value, and two numbers for its place in each list and struct around it.
+        Texts in lists stay in their dictionaries."""
+        return (TEXT_NUMBER if self.width is None else self.width) + 4 * len(self.path)
 
 
 @dataclass(frozen=True)
@@ -90,8 +92,9 @@ def row_groups(file: IO[bytes]) -> tuple[RowGroup, ...]:
         footer = ThriftReader(file.read(length)).struct()
     except BrokenThrift as error:
         raise BrokenPage(str(error)) from None
-    found = tuple(_row_group(group) for group in _list(footer.get(ROW_GROUPS, [])))
-    paths = _schema_paths(_list(footer.get(SCHEMA, [])))
+    schema = _schema_columns(_list(footer.get(SCHEMA, [])))
+    found = tuple(_row_group(group, dict(schema)) for group in _list(footer.get(ROW_GROUPS, [])))
+    paths = tuple(path for path, _ in schema)
     if any(tuple(column.path for column in group.columns) != paths for group in found):
         raise BrokenPage("its columns do not fit its schema")  # by which pyarrow finds them
     columns = [column for group in found for column in group.columns]
@@ -100,12 +103,11 @@ def row_groups(file: IO[bytes]) -> tuple[RowGroup, ...]:
     return found
 
 
-def _schema_paths(elements: list[Any]) -> tuple[tuple[str, ...], ...]:
-    """Of the columns, in the order of the schema: a tree, each element in front of its children."""
-    paths, left = (
-        list[tuple[str, ...]](),
-        list[tuple[tuple[str, ...], int]](),
-    )  # parents with children to come
+def _schema_columns(elements: list[Any]) -> list[tuple[tuple[str, ...], int]]:
+    """(path, bytes of a value where they are fixed, else 0) of the columns, in the order of the schema: a
+    tree, each element in front of its children."""
+    columns = list[tuple[tuple[str, ...], int]]()
+    left = list[tuple[tuple[str, ...], int]]()  # parents with children to come
     for number, element in enumerate(map(_struct, elements)):
         if number and not left:
             raise BrokenPage("its schema is not whole")
@@ -116,25 +118,33 @@ def _schema_paths(elements: list[Any]) -> tuple[tuple[str, ...], ...]:
         if children := _count(element.get(CHILDREN, 0)):
             left.append((path, children))
         elif number:
-            paths.append(path)
+            columns.append((path, _count(element.get(LENGTH, 0))))
     if left:
         raise BrokenPage("its schema is not whole")
-    return tuple(paths)
+    return columns
 
 
-def _row_group(group: Any) -> RowGroup:
+def _row_group(group: Any, lengths: dict[tuple[str, ...], int]) -> RowGroup:
     fields = _struct(group)
     columns = [_struct(_struct(column).get(META)) for column in _list(fields.get(COLUMNS, []))]
-    return RowGroup(_count(fields.get(ROWS)), tuple(map(_column, columns)))
+    return RowGroup(_count(fields.get(ROWS)), tuple(_column(column, lengths) for column in columns))
 
 
-def _column(meta: dict[int, Any]) -> ColumnPages:
+def _column(meta: dict[int, Any], lengths: dict[tuple[str, ...], int]) -> ColumnPages:
     names = tuple(map(_text, _list(meta.get(PATH, []))))
     offsets = [_count(meta.get(DATA_PAGE)), _count(meta.get(DICTIONARY_PAGE, 0))]
     starts = [offset for offset in offsets if offset]  # 0: there is none; without rows, there is no data page
     size = _count(meta.get(COMPRESSED)) if starts else 0
     start = min(starts, default=0)
-    return ColumnPages(names, _count(meta.get(KIND)), start, start + size)
+    return ColumnPages(names, _width(_count(meta.get(KIND)), lengths.get(names, 0)), start, start + size)
+
+
+def _width(kind: int, length: int) -> int | None:
+    if kind == FIXED and length:
+        return max(DECIMAL, length)
+    if kind != BYTE_ARRAY and kind not in WIDTHS:
+        raise BrokenPage("a column has values of an unknown size")
+    return WIDTHS.get(kind)
 
 
 def _text(value: Any) -> str:
