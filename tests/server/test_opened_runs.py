@@ -120,7 +120,7 @@ def test_one_peer_does_not_take_the_whole_queue_of_the_reader(monkeypatch: pytes
     runs.reader.close()
 
 
-def test_the_last_few_runs_are_remembered_and_no_large_ones() -> None:
+def test_the_last_few_runs_are_remembered_and_the_last_one_of_any_size() -> None:
     made: list[str] = []
 
     def make(place: RunPlace) -> str:
@@ -136,7 +136,11 @@ def test_the_last_few_runs_are_remembered_and_no_large_ones() -> None:
     assert memory.known(place_of("r0")) == ()  # used least lately
     assert memory.known(place_of("r1")) == ("r1",)
     assert memory.known(place_of("r1", stamp=2)) == ()
-    memory.of(place_of("a name with more than twenty letters"))
+    large = "a name with more than twenty letters"
+    memory.of(place_of(large))
+    assert memory.known(place_of(large)) == (large,)  # its report is asked for next
+    assert memory.known(place_of("r1")) == ()
+    memory.of(place_of("small"))
     assert memory._bytes() <= 20
 
 
