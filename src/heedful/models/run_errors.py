@@ -8,10 +8,7 @@ from contextlib import contextmanager
 from heedful.core.errors import HeedfulError, first_line, out_of_memory
 
 # of a module that is run
-RUN_ERRORS = (
-    *(AssertionError, AttributeError, ImportError),
-    *(LookupError, RuntimeError, TypeError, ValueError),
-)
+RUN_ERRORS = (AssertionError, AttributeError, ImportError, LookupError, RuntimeError, TypeError, ValueError)
 FIX = "Check that its weights, its config and its tokenizer belong together"
 
 
