@@ -18,8 +18,8 @@ Made = TypeVar("Made")
 
 
 class RunMemory(Generic[Made]):
-    """Made from a run by `make`; at most `most` of them, of at most `most_bytes` together. The one that was made
-    last is kept whatever its size: its report is asked for next."""
+    """Made from a run by `make`; at most `most` of them, of at most `most_bytes` together. The one that was
+    made last is kept whatever its size: its report is asked for next."""
 
     def __init__(
         self,
